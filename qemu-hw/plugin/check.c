@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * That the QEMU which has loaded the device lays its structures out as the one
- * whose headers it was compiled with: what QEMU's own functions write is
- * looked at where these headers say that it is, and offsets that QEMU keeps
- * are compared. Runs when all types are known and nothing is made of them yet;
- * a difference ends the process with one line.
+ * Checks that the running QEMU has the structure layout of the headers that the
+ * device was compiled with. QEMU's own functions write values, and the check
+ * reads them at the offsets of these headers. It also compares offsets that QEMU
+ * stores. It runs after all types are registered and before any object is
+ * created. A difference ends the process with an error line.
  */
 #include "qemu/osdep.h"
 #include <dlfcn.h>
@@ -16,7 +16,7 @@
 #include "plugin.h"
 #include "source-id.h"
 
-/* A device class that every x86 QEMU has, and what it says of itself. */
+/* A device class that every x86 QEMU has, and its PCI ids. */
 #define FAKERNIC_KNOWN_TYPE     "pcie-root-port"
 #define FAKERNIC_KNOWN_VENDOR   0x1b36
 #define FAKERNIC_KNOWN_DEVICE   0x000c
@@ -36,7 +36,7 @@ const char *fakernic_plugin_made_of(void)
 static void fakernic_check(bool agrees, const char *what)
 {
     if (!agrees) {
-        /* Too early for error_report(), and for what QEMU does at its exit. */
+        /* Too early for error_report(), and for QEMU's exit handlers. */
         fprintf(stderr,
                 "fakernic: this QEMU's %s differs from what the plug-in was "
                 "built with: run fakernic-qemu-rebuild\n", what);
@@ -59,8 +59,8 @@ static void fakernic_check_classes(void)
                    "DeviceClass");
 }
 
-/* Whether a property of the class is what lies at that offset of an instance.
- * What describes it lies in the program, or else is not looked at. */
+/* True: the class has a property at that offset of an instance. Its description
+ * is read only if it is within the program. */
 static bool fakernic_lies_at(ObjectClass *class, const char *name,
                              size_t offset)
 {
@@ -71,7 +71,8 @@ static bool fakernic_lies_at(ObjectClass *class, const char *name,
     return property && dladdr(property, &info) && property->offset == offset;
 }
 
-/* From its beginning to its last field, with two memory regions in between. */
+/* Checks PCIDevice from its start to its last field; two memory regions lie
+ * in between. */
 static void fakernic_check_pci_device(void)
 {
     ObjectClass *class = object_class_by_name(FAKERNIC_KNOWN_TYPE);
@@ -125,5 +126,5 @@ static void fakernic_plugin_check(void)
     fakernic_check_timer();
 }
 
-/* Run after the types of all modules are registered. */
+/* Runs after the types of all modules are registered. */
 migration_init(fakernic_plugin_check)

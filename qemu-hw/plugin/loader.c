@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the dynamic linker preloads into a QEMU: it finds out by its build id
- * which QEMU this is, and loads the device that was built for that one, before
- * QEMU's main() runs. Without one it says so in a line, and ends the process.
+ * The library that the dynamic linker preloads into QEMU. It identifies QEMU by
+ * its build id and loads the device that was built for it, before QEMU's main()
+ * runs. If there is none, it prints an error line and ends the process.
  *
- * Here is nothing of QEMU, so that this much works in any program.
+ * This file uses nothing of QEMU, so that it works in any program.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -42,9 +42,9 @@ static void refuse(const char *format, ...)
     _exit(1);
 }
 
-/* ---- which program is this? ------------------------------------------ */
+/* ---- the build id of this program ------------------------------------ */
 
-/* The build id among the notes of a segment, in hex: whether there is one. */
+/* Finds the build id in the notes of a segment, in hex; false: none. */
 static bool note_to_id(const char *note, size_t size, char *id)
 {
     while (size >= sizeof(ElfW(Nhdr))) {
@@ -70,7 +70,7 @@ static bool note_to_id(const char *note, size_t size, char *id)
     return false;
 }
 
-/* For dl_iterate_phdr(), which begins with the program itself. */
+/* Callback of dl_iterate_phdr(), which begins with the program itself. */
 static int program_id(struct dl_phdr_info *info, size_t unused, void *id)
 {
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
@@ -85,7 +85,7 @@ static int program_id(struct dl_phdr_info *info, size_t unused, void *id)
     return 1;
 }
 
-/* ---- where is its device? -------------------------------------------- */
+/* ---- the file of its device ------------------------------------------ */
 
 static bool is_mine(const struct stat *node)
 {
@@ -93,9 +93,9 @@ static bool is_mine(const struct stat *node)
 }
 
 /*
- * Whether nobody else can put another file where this folder has one: in a
- * sticky one each has what is his, and a group with its owner's number is the
- * owner's own.
+ * True: no other user can replace a file in this folder. In a sticky folder
+ * users can replace only their own files. A group with the number of the
+ * folder's owner counts as the owner's private group.
  */
 static bool is_closed(const struct stat *folder)
 {
@@ -106,8 +106,8 @@ static bool is_closed(const struct stat *folder)
 }
 
 /*
- * Whether the file is root's or this process' user's, and no one else's to
- * write or to replace. Its path must be a real one.
+ * True: the file belongs to root or to the user of this process, and no other
+ * user can write or replace it. The path must have no symbolic links.
  */
 static bool is_trusted(const char *path)
 {
@@ -141,9 +141,9 @@ static bool path_is_there(char *path, const char *format, ...)
 }
 
 /*
- * Whether the file names the sources that this one was made of. It is read and
- * not loaded for that: what was loaded has told QEMU of its types, and cannot
- * be unloaded any more.
+ * True: the file contains the source id of this library. It is read and not
+ * loaded, because a loaded device has registered its types with QEMU and cannot
+ * be unloaded.
  */
 static bool is_made_of_the_same(const char *path)
 {
@@ -167,7 +167,7 @@ static bool is_made_of_the_same(const char *path)
     return found;
 }
 
-/* Beside this file, or where a user without root rights has built one. */
+/* Looks next to this library, or where an unprivileged user builds one. */
 static bool device_is_at(unsigned place, const char *own, const char *id,
                          char *path)
 {
@@ -189,8 +189,9 @@ static bool device_is_at(unsigned place, const char *own, const char *id,
 }
 
 /*
- * The first that fits: one that an earlier release has left must not hide it.
- * If there is none, the first at all; why that is refused will be told.
+ * Finds the first device that fits, so that one of an earlier release does not
+ * hide it. If none fits, returns the first one found, and the caller reports
+ * why it is refused.
  */
 static bool find_device(const char *own, const char *id, char *path)
 {
@@ -216,9 +217,9 @@ static bool find_device(const char *own, const char *id, char *path)
     return any;
 }
 
-/* ---- what this process starts is none of our business ---------------- */
+/* ---- child processes --------------------------------------------------- */
 
-/* Takes this file out of the list of what is preloaded. */
+/* Removes this library from the list of preloaded ones. */
 static void leave_children_alone(const char *own)
 {
     const char *list = getenv(variable);
@@ -249,7 +250,7 @@ static void leave_children_alone(const char *own)
 
 /* ---------------------------------------------------------------------- */
 
-/* What the device says of itself when asked by this name. */
+/* Calls the device's function of this name, which returns a string. */
 static const char *ask(void *device, const char *name)
 {
     const char *(*answer)(void) = (const char *(*)(void))dlsym(device, name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What loader and device of the plug-in know of each other.
+ * The interface between the loader and the device of the plug-in.
  */
 #ifndef FAKERNIC_PLUGIN_H
 #define FAKERNIC_PLUGIN_H
@@ -11,8 +11,8 @@
 
 const char *fakernic_plugin_built_for(void);
 
-/* const char *fakernic_plugin_made_of(void): what the device's sources were;
- * the loader was made of the same. */
+/* const char *fakernic_plugin_made_of(void): the id of the device's sources,
+ * which must be that of the loader. */
 #define FAKERNIC_PLUGIN_MADE_OF "fakernic_plugin_made_of"
 
 const char *fakernic_plugin_made_of(void);
