@@ -219,8 +219,8 @@ static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
 
 /*
  * The BAR's reference to device memory is a reference to the device itself, so
- * it is dropped here. The RAM block's name is released at once: this device may
- * exist longer, and QEMU aborts if a new device registers the same name.
+ * it is dropped here. So is the RAM block's name. This device may still exist
+ * when another replaces it, and QEMU aborts if a name is registered twice.
  */
 static void fakernic_cleanup_dm(FakernicState *s)
 {

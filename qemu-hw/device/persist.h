@@ -26,8 +26,8 @@ FakernicState *fakernic_persist_done(void *opaque, int error);
 void fakernic_persist_run(FakernicState *s);
 
 /*
- * Abandons the job under way, because its QPs are freed. If its thread has
- * ended, this also drops the job's reference to the device.
+ * Abandons the job under way, because a reset or an unplug frees its QP. If its
+ * thread has ended, this also drops the job's reference to the device.
  */
 void fakernic_persist_forget(FakernicState *s);
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* NULL: it has none. Processes of unknown id (0) cannot be told apart. */
+/* NULL: it has none. Processes of unknown id (0) never share an account. */
 static LinkAccount *find(LinkAccounts *accounts, long process)
 {
     for (unsigned i = 0; process && i < LINK_ACCOUNTS; i++) {

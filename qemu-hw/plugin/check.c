@@ -2,8 +2,8 @@
 /*
  * Checks that the running QEMU has the structure layout of the headers that the
  * device was compiled with. QEMU's own functions write values, and the check
- * reads them at the offsets of these headers. It also compares offsets that QEMU
- * stores. It runs after all types are registered and before any object is
+ * reads them at the offsets of these headers. It also compares offsets that
+ * QEMU stores. It runs after all types are registered and before any object is
  * created. A difference ends the process with an error line.
  */
 #include "qemu/osdep.h"
