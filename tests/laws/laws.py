@@ -290,6 +290,17 @@ def document_links(tree):
     return problems
 
 
+def recipe_files(tree):
+    """every file that CONTRIBUTING.md names exists"""
+    known = {path.name for path in tree.top.rglob('*')
+             if '.git' not in path.parts}
+    named = re.findall(r'`([\w./-]+\.(?:c|h|py|sh|rst|md|json|txt))`',
+                       tree.read('CONTRIBUTING.md'))
+    return [(name, f'CONTRIBUTING.md: no {name}')
+            for name in named if 'NOUN' not in name and not (
+                tree.path(name).exists() if '/' in name else name in known)]
+
+
 def readme_length(tree):
     """README.md has 120 lines at most"""
     count = tree.read('README.md').count('\n')
@@ -585,9 +596,9 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
             callgraph.ENGINE, callgraph.DEVICE, callgraph.DRIVER,
             callgraph.PROVIDER)),
         formatted, columns, schema_comments, checkpatch, function_length,
-        parameter_count, no_todo, document_links, readme_length, change_log,
-        make_targets, run_builds_little, targets_tell, unit_map, ways_in,
-        doors_gated, memory_of_dma, entries_copied, fault_cells, tests_named)
+        parameter_count, no_todo, document_links, recipe_files, readme_length,
+        change_log, make_targets, run_builds_little, targets_tell, unit_map,
+        ways_in, doors_gated, memory_of_dma, entries_copied, fault_cells, tests_named)
 
 
 def run(law, tree):

@@ -39,8 +39,8 @@ def copy_of(tree, work):
     shutil.copy(qtest, Path(work, 'tests/qtest'))
     shutil.copy(tree.path('.clang-format'), work)
     Path(work, 'ci').mkdir()
-    for name in ('README.md', 'CHANGES', 'VERSION', 'Makefile', 'ci/build.py',
-                 'tests/STATUS.md'):
+    for name in ('README.md', 'CONTRIBUTING.md', 'CHANGES', 'VERSION', 'Makefile',
+                 'ci/build.py', 'tests/STATUS.md'):
         shutil.copy(tree.path(name), Path(work, name))
     return Tree(work)
 
@@ -309,6 +309,8 @@ TESTS = (
             'rate'),
     planted(laws.document_links, 'qemu-hw/README.md', '# fakernic for QEMU',
             '# fakernic [for](for/nothing.md) QEMU', 'qemu-hw/README.md'),
+    planted(laws.recipe_files, 'CONTRIBUTING.md', '`kernel-driver/cmd.c`',
+            '`kernel-driver/nothing.c`', 'kernel-driver/nothing.c'),
     planted(laws.readme_length, 'README.md', '# fakernic\n',
             '# fakernic\n' + '\n' * laws.README_LINES, 'README.md'),
     planted(laws.change_log, 'CHANGES', '\n## ', '\n## 9.9\n\n## ',
