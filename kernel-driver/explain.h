@@ -10,6 +10,7 @@
 #include <linux/types.h>
 #include "health.h"
 
+/* Names of codes in registers, commands and completions. */
 const char *fakernic_fatal_name(u32 code);		/* FAKERNIC_FATAL_* */
 const char *fakernic_cmd_status_name(u8 status);	/* of a command */
 const char *fakernic_cmd_name(u16 opcode);		/* FAKERNIC_CMD_* */
