@@ -139,7 +139,7 @@ static void test_cmd_reserved(void)
         { FAKERNIC_CMD_ALLOC_UAR, 0 },
         { FAKERNIC_CMD_ALLOC_XRCD, 0 },
         { FAKERNIC_CMD_DEALLOC_XRCD, 8, { 4, 7 } },
-        { FAKERNIC_CMD_SET_PORT, 28, { 20, 27 } },
+        { FAKERNIC_CMD_SET_PORT, 28, { 21, 27 } },
         { FAKERNIC_CMD_QUERY_STATS, 16, { 12, 15 } },
         { FAKERNIC_CMD_SET_GID, 32, { 3, 28, 31 } },
         { FAKERNIC_CMD_CREATE_EQ, 24, { 17, 21, 23 } },
