@@ -304,7 +304,11 @@ class Job:
         """The Result."""
         self.await_event(self.ended, self.deadline)
         if self.result is None:
-            self.guest.vm.assert_alive()
+            # A QEMU that ends closes its port first.
+            end = time.monotonic() + ALIVE_S
+            while time.monotonic() < end:
+                self.guest.vm.assert_alive()
+                time.sleep(0.1)
             raise GuestCrashed(f"{self.guest.vm.name} has closed its port")
         return self.result
 
