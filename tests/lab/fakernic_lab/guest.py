@@ -33,6 +33,7 @@ GRACE_S = 20
 # How long an agent may take to start a command, on a busy machine.
 START_S = 120
 ALIVE_S = 0.2
+ENDS_S = 2              # from a closed port to the end of its QEMU
 INPUT_CHUNK = 8192
 TIMED_OUT = (124, 137)
 KILLED = 137
@@ -305,7 +306,7 @@ class Job:
         self.await_event(self.ended, self.deadline)
         if self.result is None:
             # A QEMU that ends closes its port first.
-            end = time.monotonic() + ALIVE_S
+            end = time.monotonic() + ENDS_S
             while time.monotonic() < end:
                 self.guest.vm.assert_alive()
                 time.sleep(0.1)
