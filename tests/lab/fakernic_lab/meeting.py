@@ -50,8 +50,10 @@ fi
 id=$$.$RANDOM
 mkfifo "$folder/$id" || exit 125
 trap 'rm -f "$folder/$id"' EXIT
+# Open before the call: a pipe that nobody has open loses its answer.
+exec 3<>"$folder/$id"
 echo "$1 $id" 1<>"$folder/calls"
-if ! read -r -t "$limit" <>"$folder/$id"; then
+if ! read -r -t "$limit" <&3; then
     echo "- $id" 1<>"$folder/calls"
     echo "fakernic-wait: not all machines have called '$1' within $limit s" >&2
     exit 124
