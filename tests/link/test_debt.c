@@ -245,7 +245,7 @@ static void who_takes_pays_for_itself_alone(void)
     CHECK_EQ(link_debt_owed(&link.all, START), LINK_DEBT_NS);
 }
 
-/* They cannot be told apart, and are not all one. */
+/* Nothing distinguishes them, and yet they must not share one account. */
 static void processes_that_cannot_be_seen_have_an_account_each(void)
 {
     LinkAccounts link = { 0 };

@@ -360,7 +360,7 @@ static char *cpu_program(void)
     return path;
 }
 
-/* The CPU does so many more rounds. */
+/* Waits until the CPU has done this many more rounds. */
 static void cpu_runs(Machine *m, uint32_t rounds)
 {
     const uint32_t end = qtest_readl(m->qts, CPU_ROUNDS) + rounds;
