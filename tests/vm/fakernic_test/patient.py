@@ -57,16 +57,16 @@ ip -6 route show dev {dev} | grep -v fe80 | sed 's/ linkdown//' | sort
 tc qdisc show dev {dev} root | awk '{{print $2, $3}}'
 cat /sys/class/net/{dev}/ifindex
 """
-# The interface carries frames, and so does the VLAN upon it: somebody is asked for who
-# is not there. If he was a moment ago, too, Linux may have asked all it will and just
-# give him up: then the next ping is who asks. It may have ended before it is looked at.
+# The interface and the VLAN on it send frames: each ping of an absent address makes
+# Linux send an ARP request. If Linux has just given up this neighbour, the first ping
+# sends none, and the next one does. The ping may have ended before it is killed.
 SENDS = """
 sends() {{
     before=$(cat tx_packets)
     for i in $(seq 30); do
         ping -c 1 -W 1 $1 >/dev/null &
         for j in $(seq 20); do
-            [ $(cat tx_packets) -gt $before ] && {{ kill $! 2>/dev/null; return; }}
+            [ $(cat tx_packets) -gt $before ] && {{ kill $! 2>/dev/null; return 0; }}
             sleep 0.05
         done
         wait
