@@ -55,7 +55,7 @@ int fakernic_refuse_address(struct ibv_context *ibctx,
 			       attr->grh.sgid_index, strerror(err));
 }
 
-struct ibv_ah *fakernic_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+struct ibv_ah *fakernic_ucreate_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct fakernic_cmd_create_ah_resp resp = {};
 	struct fakernic_ah *ah;
@@ -87,7 +87,7 @@ struct ibv_ah *fakernic_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	return &ah->ah;
 }
 
-int fakernic_destroy_ah(struct ibv_ah *ibah)
+int fakernic_udestroy_ah(struct ibv_ah *ibah)
 {
 	int err;
 

@@ -15,10 +15,10 @@ struct fakernic_ah {
 };
 
 /* EINVAL: no GRH, which RoCE must have (IBTA A16.5.1). */
-struct ibv_ah *fakernic_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+struct ibv_ah *fakernic_ucreate_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
 /* Sends that were posted with it are not affected. */
-int fakernic_destroy_ah(struct ibv_ah *ah);
+int fakernic_udestroy_ah(struct ibv_ah *ah);
 
 /*
  * Logs why the kernel refused this address with err, and returns err. Queries

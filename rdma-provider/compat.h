@@ -43,12 +43,12 @@
  * provider drops the feature; these names are only used in tables.
  */
 #ifdef FAKERNIC_LACK_FLUSH
-#define FAKERNIC_LACKING	FAKERNIC_FEATURE_FLUSH
+#define FAKERNIC_MISSING_FEATURES	FAKERNIC_FEATURE_FLUSH
 #define IBV_WR_FLUSH		14
 #define IBV_WC_FLUSH		(IBV_WC_TSO + 1)
 #define IBV_QP_EX_WITH_FLUSH	(1 << 11)
 #else
-#define FAKERNIC_LACKING	0
+#define FAKERNIC_MISSING_FEATURES	0
 #endif
 
 #endif

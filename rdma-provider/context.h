@@ -4,11 +4,11 @@
  * which embeds that of libibverbs, and documents the functions that the .c file
  * of the same name defines.
  *
- * Functions named like those of libibverbs implement the verbs, ibv_*(3), and
- * take only objects of this provider. As there, an int is 0 or an errno value,
- * and a pointer is NULL with errno set. All but posting, polling and arming
- * enter the kernel. Any number of threads may call them at the same time,
- * unless a thread domain forbids it.
+ * fakernic_uVERB() implements ibv_VERB(3) and takes only objects of this
+ * provider. The u distinguishes it from the driver's fakernic_VERB(). An int is
+ * 0 or an errno value, and a pointer is NULL with errno set, as in libibverbs.
+ * All but posting, polling and arming enter the kernel. Any number of threads
+ * may call them at the same time, unless a thread domain forbids it.
  */
 #ifndef FAKERNIC_PROVIDER_CONTEXT_H
 #define FAKERNIC_PROVIDER_CONTEXT_H
@@ -65,7 +65,7 @@ fakernic_clock_ns(const struct fakernic_context *context)
 	return le64toh(*(const volatile __le64 *)&page->time_ns);
 }
 
-/* The device is gone: see fakernic_look_if_gone(). */
+/* The device is gone: see fakernic_check_if_gone(). */
 static inline bool fakernic_no_time(uint64_t now_ns)
 {
 	return !now_ns || now_ns == UINT64_MAX;
@@ -75,7 +75,7 @@ static inline bool fakernic_no_time(uint64_t now_ns)
  * The device was found to be gone: nothing of this context will be completed
  * except for entries that are already in a CQ's ring.
  */
-static inline bool fakernic_is_gone(struct fakernic_context *context)
+static inline bool fakernic_device_gone(struct fakernic_context *context)
 {
 	return atomic_load_explicit(&context->gone, memory_order_acquire);
 }
@@ -86,7 +86,7 @@ static inline bool fakernic_is_gone(struct fakernic_context *context)
  * the process; then they read as zeros. A device that does not respond reads as
  * ones.
  */
-static inline void fakernic_look_if_gone(struct fakernic_context *context)
+static inline void fakernic_check_if_gone(struct fakernic_context *context)
 {
 	if (!context->clock_page)
 		return;

@@ -125,13 +125,13 @@ static __be32 fakernic_cqe_imm(const struct fakernic_cqe *cqe)
 }
 
 /* The entry at index, or NULL if the device has not written it. */
-static struct fakernic_cqe *fakernic_cq_peek(struct fakernic_cq *cq,
-					     uint32_t index)
+static struct fakernic_cqe *fakernic_ucq_peek(struct fakernic_cq *cq,
+					      uint32_t index)
 {
-	struct fakernic_cqe *cqe = fakernic_queue_entry(&cq->queue, index);
+	struct fakernic_cqe *cqe = fakernic_uqueue_entry(&cq->queue, index);
 	uint8_t owner = *(volatile uint8_t *)&cqe->owner;
 
-	if ((owner & 1) != fakernic_queue_pass(&cq->queue, index))
+	if ((owner & 1) != fakernic_uqueue_pass(&cq->queue, index))
 		return NULL;
 	udma_from_device_barrier();
 	return cqe;
@@ -146,7 +146,7 @@ static struct fakernic_rq *fakernic_find_rq(struct fakernic_context *context,
 
 	if (qp)
 		return qp->rq.queue.ring ? &qp->rq : NULL;
-	wq = fakernic_table_find(&context->wq_table, number);
+	wq = fakernic_utable_find(&context->wq_table, number);
 	return wq ? &wq->rq : NULL;
 }
 
@@ -166,21 +166,21 @@ static int fakernic_cqe_retire(struct fakernic_context *context,
 	struct fakernic_rq *rq;
 
 	if (receive && srqn) {
-		srq = fakernic_table_find(&context->srq_table, srqn);
+		srq = fakernic_utable_find(&context->srq_table, srqn);
 		if (!srq)
 			return EINVAL;
-		return fakernic_srq_complete(srq, index, wr_id) ? 0 : EALREADY;
+		return fakernic_usrq_complete(srq, index, wr_id) ? 0 : EALREADY;
 	}
-	qp = fakernic_table_find(&context->qp_table, le32toh(cqe->qpn));
+	qp = fakernic_utable_find(&context->qp_table, le32toh(cqe->qpn));
 	if (receive) {
 		rq = fakernic_find_rq(context, qp, le32toh(cqe->qpn));
 		if (!rq)
 			return EINVAL;
-		return fakernic_rq_complete(rq, index, wr_id) ? 0 : EALREADY;
+		return fakernic_urq_complete(rq, index, wr_id) ? 0 : EALREADY;
 	}
 	if (!qp || !qp->sq.queue.ring)
 		return EINVAL;
-	return fakernic_sq_complete(&qp->sq, index, wr_id) ? 0 : EALREADY;
+	return fakernic_usq_complete(&qp->sq, index, wr_id) ? 0 : EALREADY;
 }
 
 /*
@@ -189,7 +189,7 @@ static int fakernic_cqe_retire(struct fakernic_context *context,
  * is held. A caller that sleeps between entries never rings. True: the device
  * is gone, and another poll flushes what is outstanding.
  */
-static bool fakernic_polled_in_vain(struct fakernic_cq *cq, unsigned int polls)
+static bool fakernic_polled_empty(struct fakernic_cq *cq, unsigned int polls)
 {
 	struct fakernic_context *context =
 		fakernic_to_context(cq->vcq.cq.context);
@@ -203,8 +203,8 @@ static bool fakernic_polled_in_vain(struct fakernic_cq *cq, unsigned int polls)
 		fakernic_ring_poll(context->uar);
 	if (polls % FAKERNIC_POLLS_PER_LOOK)
 		return false;
-	fakernic_look_if_gone(context);
-	return fakernic_is_gone(context);
+	fakernic_check_if_gone(context);
+	return fakernic_device_gone(context);
 }
 
 /* The oldest outstanding WR of this QP that completes here, or false. */
@@ -212,10 +212,10 @@ static bool fakernic_flush_qp(struct fakernic_qp *qp, const struct ibv_cq *cq,
 			      uint64_t *wr_id, uint8_t *opcode)
 {
 	*opcode = FAKERNIC_CQE_SEND;
-	if (qp->vqp.qp.send_cq == cq && fakernic_sq_flush(&qp->sq, wr_id))
+	if (qp->vqp.qp.send_cq == cq && fakernic_usq_flush(&qp->sq, wr_id))
 		return true;
 	*opcode = FAKERNIC_CQE_RECV;
-	return qp->vqp.qp.recv_cq == cq && fakernic_rq_flush(&qp->rq, wr_id);
+	return qp->vqp.qp.recv_cq == cq && fakernic_urq_flush(&qp->rq, wr_id);
 }
 
 /* The number of a QP with an outstanding WR that completes here, or 0. */
@@ -227,7 +227,7 @@ static uint32_t fakernic_flush_qps(struct fakernic_table *table,
 	uint32_t n;
 
 	pthread_mutex_lock(&table->walk);
-	for (n = 0; (qp = fakernic_table_next_locked(table, &n)); n++)
+	for (n = 0; (qp = fakernic_utable_next_locked(table, &n)); n++)
 		if (fakernic_flush_qp(qp, cq, wr_id, opcode))
 			break;
 	pthread_mutex_unlock(&table->walk);
@@ -242,8 +242,8 @@ static uint32_t fakernic_flush_wqs(struct fakernic_table *table,
 	uint32_t n;
 
 	pthread_mutex_lock(&table->walk);
-	for (n = 0; (wq = fakernic_table_next_locked(table, &n)); n++)
-		if (wq->wq.cq == cq && fakernic_rq_flush(&wq->rq, wr_id))
+	for (n = 0; (wq = fakernic_utable_next_locked(table, &n)); n++)
+		if (wq->wq.cq == cq && fakernic_urq_flush(&wq->rq, wr_id))
 			break;
 	pthread_mutex_unlock(&table->walk);
 	return wq ? n : 0;
@@ -255,8 +255,8 @@ static uint32_t fakernic_flush_wqs(struct fakernic_table *table,
  * entry can follow. It never fails temporarily: a caller that was woken may
  * poll only once before it sleeps again.
  */
-static struct fakernic_cqe *fakernic_cq_flush_locked(struct fakernic_cq *cq,
-						     uint64_t *wr_id)
+static struct fakernic_cqe *fakernic_ucq_flush_locked(struct fakernic_cq *cq,
+						      uint64_t *wr_id)
 {
 	struct fakernic_context *context =
 		fakernic_to_context(cq->vcq.cq.context);
@@ -272,47 +272,47 @@ static struct fakernic_cqe *fakernic_cq_flush_locked(struct fakernic_cq *cq,
 	}
 	if (!number)
 		return NULL;
-	cq->kept = (struct fakernic_cqe) {
+	cq->cqe_copy = (struct fakernic_cqe) {
 		.opcode = opcode,
 		.status = FAKERNIC_WC_WR_FLUSH_ERR,
 		.vendor_err = htole16(FAKERNIC_VENDOR_FLUSHED),
 		.qpn = htole32(number),
 	};
-	return &cq->kept;
+	return &cq->cqe_copy;
 }
 
 /*
  * A copy of the next entry, or NULL. A faulty device may change its ring at any
  * time, so check and use the same copy.
  */
-static struct fakernic_cqe *fakernic_cq_copy_locked(struct fakernic_cq *cq)
+static struct fakernic_cqe *fakernic_ucq_copy_locked(struct fakernic_cq *cq)
 {
-	const struct fakernic_cqe *cqe = fakernic_cq_peek(cq, cq->ci);
+	const struct fakernic_cqe *cqe = fakernic_ucq_peek(cq, cq->ci);
 
 	if (!cqe)
 		return NULL;
-	cq->kept = *cqe;
+	cq->cqe_copy = *cqe;
 	/* The compiler must not read a field of the ring again. */
 	atomic_signal_fence(memory_order_seq_cst);
-	return &cq->kept;
+	return &cq->cqe_copy;
 }
 
 /*
  * Takes the next entry that completes a WR. 0: the entry and its wr_id. ENOENT:
  * the CQ is empty. EINVAL: the entry names no queue of this context.
  */
-static int fakernic_cq_take_locked(struct fakernic_cq *cq,
-				   struct fakernic_cqe **cqe, uint64_t *wr_id)
+static int fakernic_ucq_take_locked(struct fakernic_cq *cq,
+				    struct fakernic_cqe **cqe, uint64_t *wr_id)
 {
 	struct fakernic_context *context =
 		fakernic_to_context(cq->vcq.cq.context);
-	bool gone = fakernic_is_gone(context);
+	bool gone = fakernic_device_gone(context);
 	int err;
 
 	do {
-		*cqe = fakernic_cq_copy_locked(cq);
+		*cqe = fakernic_ucq_copy_locked(cq);
 		if (!*cqe && unlikely(gone)) {
-			*cqe = fakernic_cq_flush_locked(cq, wr_id);
+			*cqe = fakernic_ucq_flush_locked(cq, wr_id);
 			return *cqe ? 0 : ENOENT;
 		}
 		if (!*cqe)
@@ -348,10 +348,10 @@ static void fakernic_fill_wc(const struct fakernic_cqe *cqe, struct ibv_wc *wc)
  * Entries before the consumer index were polled, so the application may post
  * new WRs for them.
  */
-static void fakernic_cq_release_locked(struct fakernic_cq *cq)
+static void fakernic_ucq_release_locked(struct fakernic_cq *cq)
 {
-	fakernic_queue_stamp(&cq->queue, cq->vcq.cq.context);
-	fakernic_queue_release(&cq->queue, cq->ci);
+	fakernic_uqueue_stamp(&cq->queue, cq->vcq.cq.context);
+	fakernic_uqueue_release(&cq->queue, cq->ci);
 }
 
 /*
@@ -360,66 +360,66 @@ static void fakernic_cq_release_locked(struct fakernic_cq *cq)
  * that. If there were several events, one may be for an entry and another one
  * that wake-up.
  */
-static void fakernic_cq_hear_locked(struct fakernic_cq *cq)
+static void fakernic_ucq_note_events_locked(struct fakernic_cq *cq)
 {
 	if (likely(!atomic_load_explicit(&cq->events, memory_order_relaxed)))
 		return;
 	if (atomic_exchange_explicit(&cq->events, 0, memory_order_relaxed) > 1)
-		cq->doubtful = true;
+		cq->may_be_gone = true;
 	cq->empty_polls = FAKERNIC_POLLS_PER_LOOK - 1;
 }
 
 /* The ring is empty. Returns the number of consecutive empty polls. */
-static unsigned int fakernic_cq_vain_locked(struct fakernic_cq *cq)
+static unsigned int fakernic_ucq_count_empty_locked(struct fakernic_cq *cq)
 {
-	if (cq->doubtful)
+	if (cq->may_be_gone)
 		cq->empty_polls = FAKERNIC_POLLS_PER_LOOK - 1;
-	cq->doubtful = false;
+	cq->may_be_gone = false;
 	return ++cq->empty_polls;
 }
 
-/* As fakernic_poll_cq(). vain: number of consecutive empty polls, or 0. */
+/* As fakernic_upoll_cq(). empty: number of consecutive empty polls, or 0. */
 static int fakernic_take_wcs(struct fakernic_cq *cq, int count,
-			     struct ibv_wc *wc, unsigned int *vain)
+			     struct ibv_wc *wc, unsigned int *empty)
 {
 	struct fakernic_cqe *cqe;
 	uint32_t first;
 	int polled = 0;
 	int err = 0;
 
-	*vain = 0;
+	*empty = 0;
 	fakernic_lock(&cq->lock);
-	fakernic_cq_hear_locked(cq);
+	fakernic_ucq_note_events_locked(cq);
 	first = cq->ci;
 	while (polled < count) {
-		err = fakernic_cq_take_locked(cq, &cqe, &wc[polled].wr_id);
+		err = fakernic_ucq_take_locked(cq, &cqe, &wc[polled].wr_id);
 		if (err)
 			break;
 		fakernic_fill_wc(cqe, &wc[polled++]);
 	}
 	if (cq->ci != first)
-		fakernic_cq_release_locked(cq);
-	if (err == ENOENT && (!polled || cq->doubtful))
-		*vain = fakernic_cq_vain_locked(cq);
+		fakernic_ucq_release_locked(cq);
+	if (err == ENOENT && (!polled || cq->may_be_gone))
+		*empty = fakernic_ucq_count_empty_locked(cq);
 	fakernic_unlock(&cq->lock);
 	return err == EINVAL && !polled ? -EINVAL : polled;
 }
 
-int fakernic_poll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
+int fakernic_upoll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 {
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
-	unsigned int vain;
+	unsigned int empty;
 	int polled, more;
 
-	polled = fakernic_take_wcs(cq, count, wc, &vain);
-	if (!vain || !fakernic_polled_in_vain(cq, vain))
+	polled = fakernic_take_wcs(cq, count, wc, &empty);
+	if (!empty || !fakernic_polled_empty(cq, empty))
 		return polled;
-	more = fakernic_take_wcs(cq, count - polled, wc + polled, &vain);
+	more = fakernic_take_wcs(cq, count - polled, wc + polled, &empty);
 	return more < 0 && polled ? polled : polled + more;
 }
 
 /* Whether this thread holds the lock: between start_poll and end_poll. */
-static bool fakernic_cq_is_mine(struct fakernic_cq *cq)
+static bool fakernic_ucq_is_mine(struct fakernic_cq *cq)
 {
 	return atomic_load_explicit(&cq->poller, memory_order_relaxed) ==
 	       pthread_self();
@@ -428,7 +428,7 @@ static bool fakernic_cq_is_mine(struct fakernic_cq *cq)
 /* Locks unless this thread is polling. True: the caller must unlock. */
 static bool fakernic_lock_if_not_polling(struct fakernic_cq *cq)
 {
-	if (fakernic_cq_is_mine(cq))
+	if (fakernic_ucq_is_mine(cq))
 		return false;
 	fakernic_lock(&cq->lock);
 	return true;
@@ -439,10 +439,10 @@ static bool fakernic_lock_if_not_polling(struct fakernic_cq *cq)
  * CQ was armed. Otherwise the event may be stale: its CQE may have been polled
  * already, and no event covers the CQE after it.
  */
-static void fakernic_cq_tell_locked(struct fakernic_cq *cq)
+static void fakernic_ucq_mark_reported_locked(struct fakernic_cq *cq)
 {
-	if (cq->armed == cq->ci && fakernic_cq_peek(cq, cq->ci))
-		cq->told = cq->ci + 1;
+	if (cq->armed == cq->ci && fakernic_ucq_peek(cq, cq->ci))
+		cq->reported = cq->ci + 1;
 }
 
 /*
@@ -451,15 +451,15 @@ static void fakernic_cq_tell_locked(struct fakernic_cq *cq)
  * nothing. An entry whose event was taken counts as known, so a caller that
  * arms first and then polls gets no second event for it.
  */
-int fakernic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+int fakernic_ureq_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
 	bool locked = fakernic_lock_if_not_polling(cq);
 
 	if (!cq->lock.needed &&
 	    atomic_load_explicit(&cq->events, memory_order_relaxed))
-		fakernic_cq_tell_locked(cq);
-	cq->armed = cq->told == cq->ci + 1 ? cq->told : cq->ci;
+		fakernic_ucq_mark_reported_locked(cq);
+	cq->armed = cq->reported == cq->ci + 1 ? cq->reported : cq->ci;
 	fakernic_arm_cq(fakernic_to_context(ibcq->context)->uar, cq->cqn,
 			cq->armed, solicited_only);
 	if (locked)
@@ -467,7 +467,7 @@ int fakernic_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	return 0;
 }
 
-void fakernic_cq_event(struct ibv_cq *ibcq)
+void fakernic_ucq_event(struct ibv_cq *ibcq)
 {
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
 	bool locked;
@@ -476,7 +476,7 @@ void fakernic_cq_event(struct ibv_cq *ibcq)
 	if (!cq->lock.needed)
 		return;
 	locked = fakernic_lock_if_not_polling(cq);
-	fakernic_cq_tell_locked(cq);
+	fakernic_ucq_mark_reported_locked(cq);
 	if (locked)
 		fakernic_unlock(&cq->lock);
 }
@@ -492,29 +492,29 @@ static int fakernic_ex_take_locked(struct fakernic_cq *cq)
 {
 	int err;
 
-	err = fakernic_cq_take_locked(cq, &cq->cqe, &cq->vcq.cq_ex.wr_id);
+	err = fakernic_ucq_take_locked(cq, &cq->cqe, &cq->vcq.cq_ex.wr_id);
 	if (!err)
 		cq->vcq.cq_ex.status = cq->cqe->status;
 	return err;
 }
 
-/* As fakernic_start_poll(). vain: as in fakernic_take_wcs(). */
-static int fakernic_take_first(struct fakernic_cq *cq, unsigned int *vain)
+/* As fakernic_start_poll(). empty: as in fakernic_take_wcs(). */
+static int fakernic_take_first(struct fakernic_cq *cq, unsigned int *empty)
 {
 	uint32_t first;
 	int err;
 
-	*vain = 0;
+	*empty = 0;
 	fakernic_lock(&cq->lock);
-	fakernic_cq_hear_locked(cq);
+	fakernic_ucq_note_events_locked(cq);
 	first = cq->ci;
 	err = fakernic_ex_take_locked(cq);
 	if (err) {
 		/* Release entries that were taken but discarded, too. */
 		if (cq->ci != first)
-			fakernic_cq_release_locked(cq);
+			fakernic_ucq_release_locked(cq);
 		if (err == ENOENT)
-			*vain = fakernic_cq_vain_locked(cq);
+			*empty = fakernic_ucq_count_empty_locked(cq);
 		fakernic_unlock(&cq->lock);
 		return err;
 	}
@@ -527,14 +527,14 @@ static int fakernic_start_poll(struct ibv_cq_ex *ibcq,
 			       struct ibv_poll_cq_attr *attr)
 {
 	struct fakernic_cq *cq = fakernic_ex_to_cq(ibcq);
-	unsigned int vain;
+	unsigned int empty;
 	int err;
 
 	if (attr->comp_mask)
 		return EINVAL;
-	err = fakernic_take_first(cq, &vain);
-	if (vain && fakernic_polled_in_vain(cq, vain))
-		err = fakernic_take_first(cq, &vain);
+	err = fakernic_take_first(cq, &empty);
+	if (empty && fakernic_polled_empty(cq, empty))
+		err = fakernic_take_first(cq, &empty);
 	return err;
 }
 
@@ -544,11 +544,11 @@ static int fakernic_next_poll(struct ibv_cq_ex *ibcq)
 	int err;
 
 	/* The application no longer uses the previous entry. */
-	fakernic_cq_release_locked(cq);
+	fakernic_ucq_release_locked(cq);
 	err = fakernic_ex_take_locked(cq);
-	if (unlikely(err == ENOENT && cq->doubtful)) {
-		cq->doubtful = false;
-		fakernic_look_if_gone(fakernic_to_context(ibcq->context));
+	if (unlikely(err == ENOENT && cq->may_be_gone)) {
+		cq->may_be_gone = false;
+		fakernic_check_if_gone(fakernic_to_context(ibcq->context));
 		err = fakernic_ex_take_locked(cq);
 	}
 	return err;
@@ -558,7 +558,7 @@ static void fakernic_end_poll(struct ibv_cq_ex *ibcq)
 {
 	struct fakernic_cq *cq = fakernic_ex_to_cq(ibcq);
 
-	fakernic_cq_release_locked(cq);
+	fakernic_ucq_release_locked(cq);
 	atomic_store_explicit(&cq->poller, 0, memory_order_relaxed);
 	fakernic_unlock(&cq->lock);
 }
@@ -664,8 +664,8 @@ static void fakernic_set_readers(struct ibv_cq_ex *cq, uint64_t wc_flags)
 
 /* ---- create, resize, destroy --------------------------------------------- */
 
-static int fakernic_cq_check(struct fakernic_context *context,
-			     const struct ibv_cq_init_attr_ex *attr)
+static int fakernic_ucq_check(struct fakernic_context *context,
+			      const struct ibv_cq_init_attr_ex *attr)
 {
 	uint64_t wc_flags = IBV_WC_STANDARD_FLAGS |
 			    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
@@ -696,23 +696,23 @@ static int fakernic_cq_check(struct fakernic_context *context,
 	return 0;
 }
 
-static struct ibv_pd *fakernic_cq_pd(const struct ibv_cq_init_attr_ex *attr)
+static struct ibv_pd *fakernic_ucq_pd(const struct ibv_cq_init_attr_ex *attr)
 {
 	return attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ?
 		attr->parent_domain : NULL;
 }
 
-static uint8_t fakernic_cq_log_depth(uint32_t cqe)
+static uint8_t fakernic_ucq_log_depth(uint32_t cqe)
 {
 	return fakernic_log2_ceil(cqe < 2 ? 2 : cqe);
 }
 
-static bool fakernic_cq_needs_lock(const struct ibv_cq_init_attr_ex *attr)
+static bool fakernic_ucq_needs_lock(const struct ibv_cq_init_attr_ex *attr)
 {
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
 	    attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
 		return false;
-	return fakernic_pd_needs_locks(fakernic_cq_pd(attr));
+	return fakernic_pd_needs_locks(fakernic_ucq_pd(attr));
 }
 
 static struct fakernic_cq *
@@ -725,16 +725,16 @@ fakernic_new_cq(struct ibv_context *ibctx,
 	struct fakernic_cq *cq;
 	int err;
 
-	errno = fakernic_cq_check(fakernic_to_context(ibctx), attr);
+	errno = fakernic_ucq_check(fakernic_to_context(ibctx), attr);
 	if (errno)
 		return NULL;
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return NULL;
-	err = fakernic_queue_alloc(&cq->queue, fakernic_cq_pd(attr),
-				   FAKERNIC_RESOURCE_CQ,
-				   fakernic_cq_log_depth(attr->cqe),
-				   fakernic_log2_ceil(sizeof(*cq->cqe)));
+	err = fakernic_uqueue_alloc(&cq->queue, fakernic_ucq_pd(attr),
+				    FAKERNIC_RESOURCE_CQ,
+				    fakernic_ucq_log_depth(attr->cqe),
+				    fakernic_log2_ceil(sizeof(*cq->cqe)));
 	if (err)
 		goto err_free;
 	cmd.buf_va = (uintptr_t)cq->queue.ring;
@@ -749,23 +749,23 @@ fakernic_new_cq(struct ibv_context *ibctx,
 		goto err_queue;
 	cq->cqn = resp.cqn;
 	cq->vcq.cq.cqe = cq->queue.depth;
-	fakernic_lock_init(&cq->lock, fakernic_cq_needs_lock(attr));
+	fakernic_lock_init(&cq->lock, fakernic_ucq_needs_lock(attr));
 	return cq;
 
 err_queue:
-	fakernic_queue_free(&cq->queue);
+	fakernic_uqueue_free(&cq->queue);
 err_free:
 	free(cq);
 	/*
-	 * fakernic_queue_free() may call the application, which may set errno.
+	 * fakernic_uqueue_free() may call the application, which may set errno.
 	 */
 	errno = err;
 	return NULL;
 }
 
-struct ibv_cq *fakernic_create_cq(struct ibv_context *context, int cqe,
-				  struct ibv_comp_channel *channel,
-				  int comp_vector)
+struct ibv_cq *fakernic_ucreate_cq(struct ibv_context *context, int cqe,
+				   struct ibv_comp_channel *channel,
+				   int comp_vector)
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = cqe < 0 ? 0 : cqe,
@@ -778,8 +778,8 @@ struct ibv_cq *fakernic_create_cq(struct ibv_context *context, int cqe,
 	return cq ? &cq->vcq.cq : NULL;
 }
 
-struct ibv_cq_ex *fakernic_create_cq_ex(struct ibv_context *context,
-					struct ibv_cq_init_attr_ex *attr)
+struct ibv_cq_ex *fakernic_ucreate_cq_ex(struct ibv_context *context,
+					 struct ibv_cq_init_attr_ex *attr)
 {
 	struct fakernic_cq *cq;
 
@@ -794,7 +794,7 @@ struct ibv_cq_ex *fakernic_create_cq_ex(struct ibv_context *context,
  * RESIZE_CQ moves the entries that were not consumed to the start of the new
  * ring. The lock keeps the consumer index from changing until then.
  */
-int fakernic_resize_cq(struct ibv_cq *ibcq, int cqe)
+int fakernic_uresize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	struct ib_uverbs_resize_cq_resp resp = {};
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
@@ -805,31 +805,31 @@ int fakernic_resize_cq(struct ibv_cq *ibcq, int cqe)
 
 	if (cqe < 1 || cqe > 1 << FAKERNIC_CQ_LOG_DEPTH_MAX)
 		return EINVAL;
-	err = fakernic_queue_alloc(&queue, cq->queue.domain,
-				   FAKERNIC_RESOURCE_CQ,
-				   fakernic_cq_log_depth(cqe),
-				   cq->queue.log_stride);
+	err = fakernic_uqueue_alloc(&queue, cq->queue.domain,
+				    FAKERNIC_RESOURCE_CQ,
+				    fakernic_ucq_log_depth(cqe),
+				    cq->queue.log_stride);
 	if (err)
 		return err;
 	cmd.buf_va = (uintptr_t)queue.ring;
 	cmd.log_depth = queue.log_depth;
 	fakernic_lock(&cq->lock);
-	fakernic_cq_release_locked(cq);
+	fakernic_ucq_release_locked(cq);
 	err = ibv_cmd_resize_cq(ibcq, cqe, &cmd.ibv_cmd, sizeof(cmd), &resp,
 				sizeof(resp));
 	old = err ? queue : cq->queue;
 	if (!err) {
 		cq->queue = queue;
 		cq->armed -= cq->ci;
-		cq->ci = cq->told = 0;
+		cq->ci = cq->reported = 0;
 		ibcq->cqe = queue.depth;
 	}
 	fakernic_unlock(&cq->lock);
-	fakernic_queue_free(&old);
+	fakernic_uqueue_free(&old);
 	return err;
 }
 
-int fakernic_destroy_cq(struct ibv_cq *ibcq)
+int fakernic_udestroy_cq(struct ibv_cq *ibcq)
 {
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
 	int err;
@@ -838,7 +838,7 @@ int fakernic_destroy_cq(struct ibv_cq *ibcq)
 	if (err)
 		return err;
 	fakernic_lock_destroy(&cq->lock);
-	fakernic_queue_free(&cq->queue);
+	fakernic_uqueue_free(&cq->queue);
 	free(cq);
 	return 0;
 }
@@ -861,12 +861,12 @@ static void fakernic_order_cqs(struct ibv_cq *one, struct ibv_cq *other,
 
 static bool fakernic_try_lock_unless_mine(struct fakernic_cq *cq)
 {
-	return fakernic_cq_is_mine(cq) || fakernic_try_lock(&cq->lock);
+	return fakernic_ucq_is_mine(cq) || fakernic_try_lock(&cq->lock);
 }
 
 static void fakernic_unlock_unless_mine(struct fakernic_cq *cq)
 {
-	if (!fakernic_cq_is_mine(cq))
+	if (!fakernic_ucq_is_mine(cq))
 		fakernic_unlock(&cq->lock);
 }
 
@@ -920,7 +920,7 @@ static bool fakernic_cqe_is_of_qp(struct fakernic_context *context,
 		return false;
 	if (!(cqe->opcode & FAKERNIC_CQE_RECEIVE) || !srqn)
 		return true;
-	srq = fakernic_table_find(&context->srq_table, srqn);
+	srq = fakernic_utable_find(&context->srq_table, srqn);
 	return !srq || srq->vsrq.srq_type != IBV_SRQT_XRC;
 }
 
@@ -942,9 +942,9 @@ static void fakernic_drop_cqe(struct fakernic_context *context,
 
 	if (!(cqe->opcode & FAKERNIC_CQE_RECEIVE) || !srqn)
 		return;
-	srq = fakernic_table_find(&context->srq_table, srqn);
+	srq = fakernic_utable_find(&context->srq_table, srqn);
 	if (srq)
-		fakernic_srq_complete(srq, le32toh(cqe->wqe_index), &unread);
+		fakernic_usrq_complete(srq, le32toh(cqe->wqe_index), &unread);
 }
 
 /*
@@ -965,22 +965,22 @@ fakernic_clean_cq_locked(struct fakernic_cq *cq, uint32_t number,
 	uint32_t removed = 0;
 	uint32_t pi = cq->ci;
 
-	while (pi - cq->ci < cq->queue.depth && fakernic_cq_peek(cq, pi))
+	while (pi - cq->ci < cq->queue.depth && fakernic_ucq_peek(cq, pi))
 		pi++;
 	while (pi-- != cq->ci) {
-		cqe = fakernic_queue_entry(&cq->queue, pi);
+		cqe = fakernic_uqueue_entry(&cq->queue, pi);
 		if (is_of(context, cqe, number)) {
 			fakernic_drop_cqe(context, cqe);
 			removed++;
 		} else if (removed) {
-			memcpy(fakernic_queue_entry(&cq->queue, pi + removed),
+			memcpy(fakernic_uqueue_entry(&cq->queue, pi + removed),
 			       cqe, offsetof(struct fakernic_cqe, owner));
 		}
 	}
 	if (!removed)
 		return;
 	cq->ci += removed;
-	fakernic_cq_release_locked(cq);
+	fakernic_ucq_release_locked(cq);
 }
 
 void fakernic_clean_cq_of_qp_locked(struct ibv_cq *cq, uint32_t qpn)
@@ -1006,16 +1006,16 @@ void fakernic_clean_cq_of_srq_locked(struct ibv_cq *cq, uint32_t srqn)
 bool fakernic_try_forget_number_locked(struct fakernic_context *context,
 				       uint32_t number)
 {
-	struct fakernic_wq *wq = fakernic_table_find(&context->wq_table,
-						     number);
-	struct fakernic_qp *qp = fakernic_table_find(&context->qp_table,
-						     number);
+	struct fakernic_wq *wq = fakernic_utable_find(&context->wq_table,
+						      number);
+	struct fakernic_qp *qp = fakernic_utable_find(&context->qp_table,
+						      number);
 
 	if (wq) {
 		if (!fakernic_try_lock_cqs(wq->wq.cq, NULL))
 			return false;
 		fakernic_clean_cq_of_qp_locked(wq->wq.cq, number);
-		fakernic_table_remove_locked(&context->wq_table, number);
+		fakernic_utable_remove_locked(&context->wq_table, number);
 		fakernic_unlock_cqs(wq->wq.cq, NULL);
 	}
 	if (qp) {
@@ -1024,7 +1024,7 @@ bool fakernic_try_forget_number_locked(struct fakernic_context *context,
 		if (!fakernic_try_lock_cqs(ibqp->send_cq, ibqp->recv_cq))
 			return false;
 		fakernic_clean_cqs_of_qp_locked(ibqp);
-		fakernic_table_remove_locked(&context->qp_table, number);
+		fakernic_utable_remove_locked(&context->qp_table, number);
 		fakernic_unlock_cqs(ibqp->send_cq, ibqp->recv_cq);
 	}
 	return true;
@@ -1038,8 +1038,8 @@ int fakernic_enter_qp(struct fakernic_context *context, struct fakernic_qp *qp)
 
 	pthread_mutex_lock(&table->mutex);
 	while (!fakernic_try_forget_number_locked(context, qpn))
-		fakernic_table_yield_locked(table);
-	err = fakernic_table_put_locked(table, qpn, qp);
+		fakernic_utable_yield_locked(table);
+	err = fakernic_utable_put_locked(table, qpn, qp);
 	pthread_mutex_unlock(&table->mutex);
 	return err;
 }

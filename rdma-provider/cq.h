@@ -23,36 +23,36 @@ struct fakernic_cq {
 	struct fakernic_queue queue;
 	struct fakernic_lock lock;
 	uint32_t ci;
-	uint32_t told;			/* index after the entry that the last
+	uint32_t reported;		/* index after the entry that the last
 					 * event reported
 					 */
 	uint32_t armed;			/* index at the last arm */
 	uint32_t cqn;
 	uint32_t empty_polls;		/* since the last entry */
 	atomic_uint events;		/* taken since the last poll */
-	bool doubtful;			/* an event may mean: device gone */
+	bool may_be_gone;		/* an event may mean: device gone */
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */
 	_Atomic(pthread_t) poller;	/* thread between them, or 0 */
-	struct fakernic_cqe kept;	/* copy of the last entry taken */
+	struct fakernic_cqe cqe_copy;	/* copy of the last entry taken */
 };
 
 /* cqe is rounded up to a power of two; the kernel learns the depth. */
-struct ibv_cq *fakernic_create_cq(struct ibv_context *context, int cqe,
-				  struct ibv_comp_channel *channel,
-				  int comp_vector);
+struct ibv_cq *fakernic_ucreate_cq(struct ibv_context *context, int cqe,
+				   struct ibv_comp_channel *channel,
+				   int comp_vector);
 
 /* EOPNOTSUPP: attributes, flags or fields that the device lacks. */
-struct ibv_cq_ex *fakernic_create_cq_ex(struct ibv_context *context,
-					struct ibv_cq_init_attr_ex *attr);
+struct ibv_cq_ex *fakernic_ucreate_cq_ex(struct ibv_context *context,
+					 struct ibv_cq_init_attr_ex *attr);
 
 /*
  * Entries that were not polled are kept. EINVAL: they do not fit, or cqe is out
  * of range.
  */
-int fakernic_resize_cq(struct ibv_cq *cq, int cqe);
+int fakernic_uresize_cq(struct ibv_cq *cq, int cqe);
 
 /* EBUSY: a queue uses it, or events were not acknowledged. */
-int fakernic_destroy_cq(struct ibv_cq *cq);
+int fakernic_udestroy_cq(struct ibv_cq *cq);
 
 /*
  * Returns the number of entries, at most count. -EINVAL: the first one names no
@@ -60,7 +60,7 @@ int fakernic_destroy_cq(struct ibv_cq *cq);
  * Then all outstanding WRs are flushed (IBTA 10.3.1), except for receives of
  * SRQs.
  */
-int fakernic_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
+int fakernic_upoll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 
 /*
  * Requests one event for an entry that was neither polled nor reported by an
@@ -68,14 +68,14 @@ int fakernic_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
  * future entries; real cards report both. May be called between start_poll and
  * end_poll.
  */
-int fakernic_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+int fakernic_ureq_notify_cq(struct ibv_cq *cq, int solicited_only);
 
 /*
  * Called when an event of this CQ is taken: the event reports the next entry,
  * if any. On a CQ without a lock the calling thread may differ from the one
  * that uses the CQ, because any thread may take the next event of a channel.
  */
-void fakernic_cq_event(struct ibv_cq *cq);
+void fakernic_ucq_event(struct ibv_cq *cq);
 
 /*
  * Locks the CQs of a queue that is being destroyed, in an order that cannot

@@ -86,8 +86,8 @@ static int fakernic_map_dm(struct fakernic_dm *dm, struct ibv_context *context,
 	return 0;
 }
 
-struct ibv_dm *fakernic_alloc_dm(struct ibv_context *context,
-				 struct ibv_alloc_dm_attr *attr)
+struct ibv_dm *fakernic_ualloc_dm(struct ibv_context *context,
+				  struct ibv_alloc_dm_attr *attr)
 {
 	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC,
 			       1);
@@ -119,7 +119,7 @@ err_free:
 	return NULL;
 }
 
-int fakernic_free_dm(struct ibv_dm *ibdm)
+int fakernic_ufree_dm(struct ibv_dm *ibdm)
 {
 	struct fakernic_dm *dm = fakernic_to_dm(ibdm);
 	int err;
@@ -127,12 +127,12 @@ int fakernic_free_dm(struct ibv_dm *ibdm)
 	err = ibv_cmd_free_dm(&dm->vdm);
 	if (err)
 		return err;
-	fakernic_unimport_dm(ibdm);
+	fakernic_uunimport_dm(ibdm);
 	return 0;
 }
 
 /* Memory of another process with the same context, which still owns it. */
-struct ibv_dm *fakernic_import_dm(struct ibv_context *context, uint32_t handle)
+struct ibv_dm *fakernic_uimport_dm(struct ibv_context *context, uint32_t handle)
 {
 	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_DM, FAKERNIC_METHOD_DM_QUERY,
 			       3);
@@ -161,7 +161,7 @@ struct ibv_dm *fakernic_import_dm(struct ibv_context *context, uint32_t handle)
 	return &dm->vdm.dm;
 }
 
-void fakernic_unimport_dm(struct ibv_dm *ibdm)
+void fakernic_uunimport_dm(struct ibv_dm *ibdm)
 {
 	struct fakernic_dm *dm = fakernic_to_dm(ibdm);
 
@@ -169,9 +169,9 @@ void fakernic_unimport_dm(struct ibv_dm *ibdm)
 	free(dm);
 }
 
-struct ibv_mr *fakernic_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
-				  uint64_t offset, size_t length,
-				  unsigned int access)
+struct ibv_mr *fakernic_ureg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
+				   uint64_t offset, size_t length,
+				   unsigned int access)
 {
 	struct fakernic_dm *dm = fakernic_to_dm(ibdm);
 	struct verbs_mr *vmr;

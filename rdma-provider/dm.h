@@ -16,22 +16,23 @@ struct fakernic_dm {
 };
 
 /* Copies use words of four bytes. EINVAL: not aligned to them. */
-struct ibv_dm *fakernic_alloc_dm(struct ibv_context *context,
-				 struct ibv_alloc_dm_attr *attr);
+struct ibv_dm *fakernic_ualloc_dm(struct ibv_context *context,
+				  struct ibv_alloc_dm_attr *attr);
 
 /* Unmaps and frees it. EBUSY: a memory region uses it. */
-int fakernic_free_dm(struct ibv_dm *dm);
+int fakernic_ufree_dm(struct ibv_dm *dm);
 
 /* Memory of another process with the same context, mapped here. */
-struct ibv_dm *fakernic_import_dm(struct ibv_context *context, uint32_t handle);
+struct ibv_dm *fakernic_uimport_dm(struct ibv_context *context,
+				   uint32_t handle);
 
 /* Unmaps it; the other process still owns it. */
-void fakernic_unimport_dm(struct ibv_dm *dm);
+void fakernic_uunimport_dm(struct ibv_dm *dm);
 
 /* EINVAL: the range is not inside the device memory. */
-struct ibv_mr *fakernic_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
-				  uint64_t offset, size_t length,
-				  unsigned int access);
+struct ibv_mr *fakernic_ureg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
+				   uint64_t offset, size_t length,
+				   unsigned int access);
 
 static inline struct fakernic_dm *fakernic_to_dm(struct ibv_dm *dm)
 {

@@ -13,8 +13,8 @@
 
 #include "fakernic/doorbell.h"
 
-static inline void fakernic_doorbell(void *uar, unsigned int offset,
-				     uint64_t word)
+static inline void fakernic_udoorbell(void *uar, unsigned int offset,
+				      uint64_t word)
 {
 	udma_to_device_barrier();
 	mmio_write64_le((uint8_t *)uar + offset, htole64(word));
@@ -23,26 +23,26 @@ static inline void fakernic_doorbell(void *uar, unsigned int offset,
 /* Reports WQEs up to basic block pi of the send queue. */
 static inline void fakernic_ring_sq(void *uar, uint32_t qpn, uint32_t pi)
 {
-	fakernic_doorbell(uar, FAKERNIC_DOORBELL_SQ,
-			  FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, qpn) |
-				  FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, pi));
+	fakernic_udoorbell(uar, FAKERNIC_DOORBELL_SQ,
+			   FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, qpn) |
+				   FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, pi));
 }
 
 /* Requests one event when the CQ has an entry after consumer index ci. */
 static inline void fakernic_arm_cq(void *uar, uint32_t cqn, uint32_t ci,
 				   bool solicited_only)
 {
-	fakernic_doorbell(uar, FAKERNIC_DOORBELL_CQ_ARM,
-			  FAKERNIC_PUT(FAKERNIC_DOORBELL_SOLICITED,
-				       solicited_only) |
-				  FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, cqn) |
-				  FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, ci));
+	fakernic_udoorbell(uar, FAKERNIC_DOORBELL_CQ_ARM,
+			   FAKERNIC_PUT(FAKERNIC_DOORBELL_SOLICITED,
+					solicited_only) |
+				   FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, cqn) |
+				   FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, ci));
 }
 
 /* Reports that the application is polling without success. */
 static inline void fakernic_ring_poll(void *uar)
 {
-	fakernic_doorbell(uar, FAKERNIC_DOORBELL_POLL, 0);
+	fakernic_udoorbell(uar, FAKERNIC_DOORBELL_POLL, 0);
 }
 
 #endif

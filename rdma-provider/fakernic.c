@@ -54,10 +54,10 @@ static uint32_t fakernic_pacing_qpts(struct ibv_context *context)
 	return qpts;
 }
 
-static int fakernic_query_device_ex(struct ibv_context *context,
-				    const struct ibv_query_device_ex_input *in,
-				    struct ibv_device_attr_ex *attr,
-				    size_t attr_size)
+static int fakernic_uquery_device_ex(struct ibv_context *context,
+				     const struct ibv_query_device_ex_input *in,
+				     struct ibv_device_attr_ex *attr,
+				     size_t attr_size)
 {
 	struct fakernic_cmd_query_device_resp resp = {};
 	size_t resp_size = sizeof(resp);
@@ -89,8 +89,8 @@ static int fakernic_query_device_ex(struct ibv_context *context,
 	return 0;
 }
 
-static int fakernic_query_port(struct ibv_context *context, uint8_t port,
-			       struct ibv_port_attr *attr)
+static int fakernic_uquery_port(struct ibv_context *context, uint8_t port,
+				struct ibv_port_attr *attr)
 {
 	struct ibv_query_port cmd;
 
@@ -102,8 +102,8 @@ static int fakernic_query_port(struct ibv_context *context, uint8_t port,
  * In units of 100 Mb/s: the speed of a lane times the lanes, by the codes that
  * IBTA 14.2.5.6 (PortInfo) has for both.
  */
-static int fakernic_query_port_speed(struct ibv_context *context,
-				     uint32_t port, uint64_t *speed)
+static int fakernic_uquery_port_speed(struct ibv_context *context,
+				      uint32_t port, uint64_t *speed)
 {
 	static const uint16_t lane[] = { 25, 50, 100, 100, 140, 250, 500, 1000 };
 	static const uint8_t lanes[] = { 1, 4, 8, 12, 2 };
@@ -112,7 +112,7 @@ static int fakernic_query_port_speed(struct ibv_context *context,
 
 	if (port > UINT8_MAX)
 		return EINVAL;
-	err = fakernic_query_port(context, port, &attr);
+	err = fakernic_uquery_port(context, port, &attr);
 	if (err)
 		return err;
 	speed_bit = ffs(attr.active_speed) - 1;
@@ -124,16 +124,16 @@ static int fakernic_query_port_speed(struct ibv_context *context,
 }
 #endif
 
-static int fakernic_modify_cq(struct ibv_cq *cq,
-			      struct ibv_modify_cq_attr *attr)
+static int fakernic_umodify_cq(struct ibv_cq *cq,
+			       struct ibv_modify_cq_attr *attr)
 {
 	struct ibv_modify_cq cmd = {};
 
 	return ibv_cmd_modify_cq(cq, attr, &cmd, sizeof(cmd));
 }
 
-static int fakernic_query_rt_values(struct ibv_context *context,
-				    struct ibv_values_ex *values)
+static int fakernic_uquery_rt_values(struct ibv_context *context,
+				     struct ibv_values_ex *values)
 {
 	uint64_t now_ns;
 
@@ -162,114 +162,148 @@ static void fakernic_free_context(struct ibv_context *ibctx)
 	if (context->clock_page)
 		munmap((void *)context->clock_page, FAKERNIC_PAGE_SIZE);
 	munmap(context->uar, FAKERNIC_PAGE_SIZE);
-	fakernic_table_free(&context->srq_table);
-	fakernic_table_free(&context->wq_table);
-	fakernic_table_free(&context->qp_table);
+	fakernic_utable_free(&context->srq_table);
+	fakernic_utable_free(&context->wq_table);
+	fakernic_utable_free(&context->qp_table);
 	verbs_uninit_context(&context->vctx);
 	free(context);
 }
 
 static const struct verbs_context_ops fakernic_ops = {
-	.alloc_parent_domain = fakernic_alloc_parent_domain,
-	.alloc_pd = fakernic_alloc_pd,
-	.alloc_td = fakernic_alloc_td,
-	.cq_event = fakernic_cq_event,
-	.create_ah = fakernic_create_ah,
-	.create_cq = fakernic_create_cq,
-	.create_cq_ex = fakernic_create_cq_ex,
-	.create_qp = fakernic_create_qp,
-	.create_qp_ex = fakernic_create_qp_ex,
-	.dealloc_pd = fakernic_dealloc_pd,
-	.dealloc_td = fakernic_dealloc_td,
-	.dereg_mr = fakernic_dereg_mr,
-	.destroy_ah = fakernic_destroy_ah,
-	.destroy_cq = fakernic_destroy_cq,
-	.destroy_qp = fakernic_destroy_qp,
+	.alloc_parent_domain = fakernic_ualloc_parent_domain,
+	.alloc_pd = fakernic_ualloc_pd,
+	.alloc_td = fakernic_ualloc_td,
+	.cq_event = fakernic_ucq_event,
+	.create_ah = fakernic_ucreate_ah,
+	.create_cq = fakernic_ucreate_cq,
+	.create_cq_ex = fakernic_ucreate_cq_ex,
+	.create_qp = fakernic_ucreate_qp,
+	.create_qp_ex = fakernic_ucreate_qp_ex,
+	.dealloc_pd = fakernic_udealloc_pd,
+	.dealloc_td = fakernic_udealloc_td,
+	.dereg_mr = fakernic_udereg_mr,
+	.destroy_ah = fakernic_udestroy_ah,
+	.destroy_cq = fakernic_udestroy_cq,
+	.destroy_qp = fakernic_udestroy_qp,
 	.free_context = fakernic_free_context,
-	.import_mr = fakernic_import_mr,
-	.import_pd = fakernic_import_pd,
-	.modify_qp = fakernic_modify_qp,
-	.poll_cq = fakernic_poll_cq,
-	.post_recv = fakernic_post_recv,
-	.post_send = fakernic_post_send,
-	.query_device_ex = fakernic_query_device_ex,
-	.query_ece = fakernic_query_ece,
-	.query_port = fakernic_query_port,
+	.import_mr = fakernic_uimport_mr,
+	.import_pd = fakernic_uimport_pd,
+	.modify_qp = fakernic_umodify_qp,
+	.poll_cq = fakernic_upoll_cq,
+	.post_recv = fakernic_upost_recv,
+	.post_send = fakernic_upost_send,
+	.query_device_ex = fakernic_uquery_device_ex,
+	.query_ece = fakernic_uquery_ece,
+	.query_port = fakernic_uquery_port,
 #ifdef FAKERNIC_HAVE_PORT_SPEED
-	.query_port_speed = fakernic_query_port_speed,
+	.query_port_speed = fakernic_uquery_port_speed,
 #endif
-	.query_qp = fakernic_query_qp,
-	.query_qp_data_in_order = fakernic_query_qp_data_in_order,
-	.reg_dmabuf_mr = fakernic_reg_dmabuf_mr,
-	.reg_mr = fakernic_reg_mr,
+	.query_qp = fakernic_uquery_qp,
+	.query_qp_data_in_order = fakernic_uquery_qp_data_in_order,
+	.reg_dmabuf_mr = fakernic_ureg_dmabuf_mr,
+	.reg_mr = fakernic_ureg_mr,
 #ifdef FAKERNIC_HAVE_REG_MR_EX
-	.reg_mr_ex = fakernic_reg_mr_ex,
+	.reg_mr_ex = fakernic_ureg_mr_ex,
 #endif
-	.req_notify_cq = fakernic_req_notify_cq,
-	.set_ece = fakernic_set_ece,
-	.unimport_mr = fakernic_unimport_mr,
-	.unimport_pd = fakernic_unimport_pd,
+	.req_notify_cq = fakernic_ureq_notify_cq,
+	.set_ece = fakernic_uset_ece,
+	.unimport_mr = fakernic_uunimport_mr,
+	.unimport_pd = fakernic_uunimport_pd,
 };
 
 /* Verbs that depend on a feature. */
-static const struct {
-	uint64_t feature;
-	struct verbs_context_ops ops;
-} fakernic_feature_ops[] = {
-	{ FAKERNIC_FEATURE_SRQ, {
-					.create_srq = fakernic_create_srq,
-					.create_srq_ex = fakernic_create_srq_ex,
-					.destroy_srq = fakernic_destroy_srq,
-					.get_srq_num = fakernic_get_srq_num,
-					.modify_srq = fakernic_modify_srq,
-					.post_srq_recv = fakernic_post_srq_recv,
-					.query_srq = fakernic_query_srq,
-				} },
-	{ FAKERNIC_FEATURE_XRC, {
-					.close_xrcd = fakernic_close_xrcd,
-					.open_qp = fakernic_open_qp,
-					.open_xrcd = fakernic_open_xrcd,
-				} },
-	{ FAKERNIC_FEATURE_DM, {
-				       .alloc_dm = fakernic_alloc_dm,
-				       .free_dm = fakernic_free_dm,
-				       .import_dm = fakernic_import_dm,
-				       .reg_dm_mr = fakernic_reg_dm_mr,
-				       .unimport_dm = fakernic_unimport_dm,
-			       } },
-	{ FAKERNIC_FEATURE_FLOW, {
-					 .create_flow = fakernic_create_flow,
-					 .destroy_flow = fakernic_destroy_flow,
-				 } },
-	{ FAKERNIC_FEATURE_WQ_RSS, {
-		.create_rwq_ind_table = fakernic_create_rwq_ind_table,
-					   .create_wq = fakernic_create_wq,
-		.destroy_rwq_ind_table = fakernic_destroy_rwq_ind_table,
-					   .destroy_wq = fakernic_destroy_wq,
-					   .modify_wq = fakernic_modify_wq,
-				   } },
-	{ FAKERNIC_FEATURE_ODP, { .advise_mr = ibv_cmd_advise_mr } },
-	{ FAKERNIC_FEATURE_RATE_LIMIT, {
-		.modify_qp_rate_limit = fakernic_modify_qp_rate_limit,
-				       } },
-	{ FAKERNIC_FEATURE_MW, {
-				       .alloc_mw = fakernic_alloc_mw,
-				       .bind_mw = fakernic_bind_mw,
-				       .dealloc_mw = fakernic_dealloc_mw,
-			       } },
-	{ FAKERNIC_FEATURE_REREG_MR, { .rereg_mr = fakernic_rereg_mr } },
-	{ FAKERNIC_FEATURE_RESIZE_CQ, { .resize_cq = fakernic_resize_cq } },
-	{ FAKERNIC_FEATURE_CQ_MODERATION, { .modify_cq = fakernic_modify_cq } },
-	{ FAKERNIC_FEATURE_MCAST, {
-					  .attach_mcast = ibv_cmd_attach_mcast,
-					  .detach_mcast = ibv_cmd_detach_mcast,
-				  } },
-	{ FAKERNIC_FEATURE_CLOCK_PAGE, {
-		.query_rt_values = fakernic_query_rt_values,
-				       } },
+static const struct verbs_context_ops fakernic_srq_ops = {
+	.create_srq = fakernic_ucreate_srq,
+	.create_srq_ex = fakernic_ucreate_srq_ex,
+	.destroy_srq = fakernic_udestroy_srq,
+	.get_srq_num = fakernic_uget_srq_num,
+	.modify_srq = fakernic_umodify_srq,
+	.post_srq_recv = fakernic_upost_srq_recv,
+	.query_srq = fakernic_uquery_srq,
 };
 
-static void fakernic_set_ops(struct fakernic_context *context)
+static const struct verbs_context_ops fakernic_xrc_ops = {
+	.close_xrcd = fakernic_uclose_xrcd,
+	.open_qp = fakernic_uopen_qp,
+	.open_xrcd = fakernic_uopen_xrcd,
+};
+
+static const struct verbs_context_ops fakernic_dm_ops = {
+	.alloc_dm = fakernic_ualloc_dm,
+	.free_dm = fakernic_ufree_dm,
+	.import_dm = fakernic_uimport_dm,
+	.reg_dm_mr = fakernic_ureg_dm_mr,
+	.unimport_dm = fakernic_uunimport_dm,
+};
+
+static const struct verbs_context_ops fakernic_flow_ops = {
+	.create_flow = fakernic_ucreate_flow,
+	.destroy_flow = fakernic_udestroy_flow,
+};
+
+static const struct verbs_context_ops fakernic_wq_rss_ops = {
+	.create_rwq_ind_table = fakernic_ucreate_rwq_ind_table,
+	.create_wq = fakernic_ucreate_wq,
+	.destroy_rwq_ind_table = fakernic_udestroy_rwq_ind_table,
+	.destroy_wq = fakernic_udestroy_wq,
+	.modify_wq = fakernic_umodify_wq,
+};
+
+static const struct verbs_context_ops fakernic_odp_ops = {
+	.advise_mr = ibv_cmd_advise_mr,
+};
+
+static const struct verbs_context_ops fakernic_rate_limit_ops = {
+	.modify_qp_rate_limit = fakernic_umodify_qp_rate_limit,
+};
+
+static const struct verbs_context_ops fakernic_mw_ops = {
+	.alloc_mw = fakernic_ualloc_mw,
+	.bind_mw = fakernic_ubind_mw,
+	.dealloc_mw = fakernic_udealloc_mw,
+};
+
+static const struct verbs_context_ops fakernic_rereg_mr_ops = {
+	.rereg_mr = fakernic_urereg_mr,
+};
+
+static const struct verbs_context_ops fakernic_resize_cq_ops = {
+	.resize_cq = fakernic_uresize_cq,
+};
+
+static const struct verbs_context_ops fakernic_cq_moderation_ops = {
+	.modify_cq = fakernic_umodify_cq,
+};
+
+static const struct verbs_context_ops fakernic_mcast_ops = {
+	.attach_mcast = ibv_cmd_attach_mcast,
+	.detach_mcast = ibv_cmd_detach_mcast,
+};
+
+static const struct verbs_context_ops fakernic_clock_page_ops = {
+	.query_rt_values = fakernic_uquery_rt_values,
+};
+
+static const struct {
+	uint64_t feature;
+	const struct verbs_context_ops *ops;
+} fakernic_feature_ops[] = {
+	{ FAKERNIC_FEATURE_SRQ, &fakernic_srq_ops },
+	{ FAKERNIC_FEATURE_XRC, &fakernic_xrc_ops },
+	{ FAKERNIC_FEATURE_DM, &fakernic_dm_ops },
+	{ FAKERNIC_FEATURE_FLOW, &fakernic_flow_ops },
+	{ FAKERNIC_FEATURE_WQ_RSS, &fakernic_wq_rss_ops },
+	{ FAKERNIC_FEATURE_ODP, &fakernic_odp_ops },
+	{ FAKERNIC_FEATURE_RATE_LIMIT, &fakernic_rate_limit_ops },
+	{ FAKERNIC_FEATURE_MW, &fakernic_mw_ops },
+	{ FAKERNIC_FEATURE_REREG_MR, &fakernic_rereg_mr_ops },
+	{ FAKERNIC_FEATURE_RESIZE_CQ, &fakernic_resize_cq_ops },
+	{ FAKERNIC_FEATURE_CQ_MODERATION, &fakernic_cq_moderation_ops },
+	{ FAKERNIC_FEATURE_MCAST, &fakernic_mcast_ops },
+	{ FAKERNIC_FEATURE_CLOCK_PAGE, &fakernic_clock_page_ops },
+};
+
+static void fakernic_set_verbs(struct fakernic_context *context)
 {
 	uint64_t features = context->features;
 	unsigned int i;
@@ -280,7 +314,7 @@ static void fakernic_set_ops(struct fakernic_context *context)
 	for (i = 0; i < ARRAY_SIZE(fakernic_feature_ops); i++)
 		if (features & fakernic_feature_ops[i].feature)
 			verbs_set_ops(&context->vctx,
-				      &fakernic_feature_ops[i].ops);
+				      fakernic_feature_ops[i].ops);
 }
 
 /* Maps the doorbell page and, if there is one, the clock page. */
@@ -337,7 +371,8 @@ fakernic_init_context(struct fakernic_context *context,
 		return ENOTSUP;
 	}
 	context->features = uresp->features &
-			    ~(FAKERNIC_LACKING | fakernic_not_wanted());
+			    ~(FAKERNIC_MISSING_FEATURES |
+			      fakernic_not_wanted());
 	context->wall_offset_ns = uresp->wall_offset_ns;
 	context->max_qp_wr = uresp->max_qp_wr;
 	/* Never use more than a WQE can hold, whatever the driver reports. */
@@ -350,10 +385,10 @@ fakernic_init_context(struct fakernic_context *context,
 	err = fakernic_map_pages(context, uresp);
 	if (err)
 		return err;
-	fakernic_table_init(&context->qp_table);
-	fakernic_table_init(&context->wq_table);
-	fakernic_table_init(&context->srq_table);
-	fakernic_set_ops(context);
+	fakernic_utable_init(&context->qp_table);
+	fakernic_utable_init(&context->wq_table);
+	fakernic_utable_init(&context->srq_table);
+	fakernic_set_verbs(context);
 	return 0;
 }
 

@@ -8,8 +8,8 @@
 
 #include "flow.h"
 
-struct ibv_flow *fakernic_create_flow(struct ibv_qp *qp,
-				      struct ibv_flow_attr *attr)
+struct ibv_flow *fakernic_ucreate_flow(struct ibv_qp *qp,
+				       struct ibv_flow_attr *attr)
 {
 	struct ibv_flow *flow;
 	int err;
@@ -26,7 +26,7 @@ struct ibv_flow *fakernic_create_flow(struct ibv_qp *qp,
 	return flow;
 }
 
-int fakernic_destroy_flow(struct ibv_flow *flow)
+int fakernic_udestroy_flow(struct ibv_flow *flow)
 {
 	int err;
 

@@ -8,10 +8,10 @@
 #include <infiniband/driver.h>
 
 /* EINVAL or EOPNOTSUPP: specifications that the kernel refuses. */
-struct ibv_flow *fakernic_create_flow(struct ibv_qp *qp,
-				      struct ibv_flow_attr *attr);
+struct ibv_flow *fakernic_ucreate_flow(struct ibv_qp *qp,
+				       struct ibv_flow_attr *attr);
 
 /* New frames are delivered as they would be without the rule. */
-int fakernic_destroy_flow(struct ibv_flow *flow);
+int fakernic_udestroy_flow(struct ibv_flow *flow);
 
 #endif

@@ -11,8 +11,8 @@
 #include "compat.h"
 #include "mr.h"
 
-struct ibv_mr *fakernic_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
-			       uint64_t hca_va, int access)
+struct ibv_mr *fakernic_ureg_mr(struct ibv_pd *pd, void *addr, size_t length,
+				uint64_t hca_va, int access)
 {
 	struct ib_uverbs_reg_mr_resp resp;
 	struct ibv_reg_mr cmd;
@@ -30,9 +30,9 @@ struct ibv_mr *fakernic_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 	return &vmr->ibv_mr;
 }
 
-struct ibv_mr *fakernic_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
-				      size_t length, uint64_t iova, int fd,
-				      int access)
+struct ibv_mr *fakernic_ureg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
+				       size_t length, uint64_t iova, int fd,
+				       int access)
 {
 	struct verbs_mr *vmr;
 
@@ -53,8 +53,8 @@ struct ibv_mr *fakernic_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
  * One verb for both kinds of memory. The kernel's single command for it is much
  * newer than Linux 6.12, so use the two older commands.
  */
-struct ibv_mr *fakernic_reg_mr_ex(struct ibv_pd *pd,
-				  struct ibv_mr_init_attr *attr)
+struct ibv_mr *fakernic_ureg_mr_ex(struct ibv_pd *pd,
+				   struct ibv_mr_init_attr *attr)
 {
 	const uint64_t memory = IBV_REG_MR_MASK_ADDR;
 	const uint64_t dmabuf = IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET;
@@ -66,21 +66,21 @@ struct ibv_mr *fakernic_reg_mr_ex(struct ibv_pd *pd,
 		return NULL;
 	}
 	if (mask == memory)
-		return fakernic_reg_mr(pd, attr->addr, attr->length,
+		return fakernic_ureg_mr(pd, attr->addr, attr->length,
 				       has_iova ? attr->iova :
 						  (uintptr_t)attr->addr,
-				       attr->access);
+					attr->access);
 	if (mask == dmabuf && has_iova)
-		return fakernic_reg_dmabuf_mr(pd, attr->fd_offset,
-					      attr->length, attr->iova,
-					      attr->fd, attr->access);
+		return fakernic_ureg_dmabuf_mr(pd, attr->fd_offset,
+					       attr->length, attr->iova,
+					       attr->fd, attr->access);
 	errno = EINVAL;
 	return NULL;
 }
 #endif
 
-int fakernic_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
-		      void *addr, size_t length, int access)
+int fakernic_urereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
+		       void *addr, size_t length, int access)
 {
 	struct ib_uverbs_rereg_mr_resp resp;
 	struct ibv_rereg_mr cmd;
@@ -90,7 +90,7 @@ int fakernic_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
 				sizeof(resp));
 }
 
-int fakernic_dereg_mr(struct verbs_mr *vmr)
+int fakernic_udereg_mr(struct verbs_mr *vmr)
 {
 	int err;
 
@@ -102,7 +102,7 @@ int fakernic_dereg_mr(struct verbs_mr *vmr)
 }
 
 /* A region of another process with the same context, which still owns it. */
-struct ibv_mr *fakernic_import_mr(struct ibv_pd *pd, uint32_t handle)
+struct ibv_mr *fakernic_uimport_mr(struct ibv_pd *pd, uint32_t handle)
 {
 	struct verbs_mr *vmr;
 
@@ -117,12 +117,12 @@ struct ibv_mr *fakernic_import_mr(struct ibv_pd *pd, uint32_t handle)
 	return &vmr->ibv_mr;
 }
 
-void fakernic_unimport_mr(struct ibv_mr *mr)
+void fakernic_uunimport_mr(struct ibv_mr *mr)
 {
 	free(verbs_get_mr(mr));
 }
 
-struct ibv_mw *fakernic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+struct ibv_mw *fakernic_ualloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct ib_uverbs_alloc_mw_resp resp;
 	struct ibv_alloc_mw cmd;
@@ -140,7 +140,7 @@ struct ibv_mw *fakernic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	return mw;
 }
 
-int fakernic_dealloc_mw(struct ibv_mw *mw)
+int fakernic_udealloc_mw(struct ibv_mw *mw)
 {
 	int err;
 

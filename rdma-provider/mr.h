@@ -11,38 +11,38 @@
 struct ibv_mr_init_attr;
 
 /* Lengths in bytes; hca_va and iova are the addresses that key users pass. */
-struct ibv_mr *fakernic_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
-			       uint64_t hca_va, int access);
+struct ibv_mr *fakernic_ureg_mr(struct ibv_pd *pd, void *addr, size_t length,
+				uint64_t hca_va, int access);
 
 /* Memory behind fd, from offset on; it is pinned. */
-struct ibv_mr *fakernic_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
-				      size_t length, uint64_t iova, int fd,
-				      int access);
+struct ibv_mr *fakernic_ureg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
+				       size_t length, uint64_t iova, int fd,
+				       int access);
 
 /*
  * Registers either kind, by attr's comp_mask. EOPNOTSUPP: it has an unknown
  * bit.
  */
-struct ibv_mr *fakernic_reg_mr_ex(struct ibv_pd *pd,
-				  struct ibv_mr_init_attr *attr);
+struct ibv_mr *fakernic_ureg_mr_ex(struct ibv_pd *pd,
+				   struct ibv_mr_init_attr *attr);
 
 /* After an error the region is unchanged. */
-int fakernic_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
-		      void *addr, size_t length, int access);
+int fakernic_urereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd,
+		       void *addr, size_t length, int access);
 
 /* EBUSY: windows are bound to it. */
-int fakernic_dereg_mr(struct verbs_mr *vmr);
+int fakernic_udereg_mr(struct verbs_mr *vmr);
 
 /* Another process' region of the same context, by its handle. */
-struct ibv_mr *fakernic_import_mr(struct ibv_pd *pd, uint32_t handle);
+struct ibv_mr *fakernic_uimport_mr(struct ibv_pd *pd, uint32_t handle);
 
 /* Frees the handle; the other process still owns the region. */
-void fakernic_unimport_mr(struct ibv_mr *mr);
+void fakernic_uunimport_mr(struct ibv_mr *mr);
 
 /* Bound by work requests: post_send.h, wr.h. */
-struct ibv_mw *fakernic_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+struct ibv_mw *fakernic_ualloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 
 /* Unbinds it first if it is bound. */
-int fakernic_dealloc_mw(struct ibv_mw *mw);
+int fakernic_udealloc_mw(struct ibv_mw *mw);
 
 #endif

@@ -26,7 +26,7 @@ static struct fakernic_pd *fakernic_to_pd(struct ibv_pd *pd)
 	return container_of(pd, struct fakernic_pd, pd);
 }
 
-struct ibv_pd *fakernic_alloc_pd(struct ibv_context *context)
+struct ibv_pd *fakernic_ualloc_pd(struct ibv_context *context)
 {
 	struct fakernic_cmd_alloc_pd_resp resp = {};
 	struct ibv_alloc_pd cmd = {};
@@ -48,7 +48,7 @@ struct ibv_pd *fakernic_alloc_pd(struct ibv_context *context)
  * The handle comes from the process that created it. No kernel command checks
  * it, so an invalid one fails on its first use.
  */
-struct ibv_pd *fakernic_import_pd(struct ibv_context *context, uint32_t handle)
+struct ibv_pd *fakernic_uimport_pd(struct ibv_context *context, uint32_t handle)
 {
 	struct fakernic_pd *pd;
 
@@ -60,7 +60,7 @@ struct ibv_pd *fakernic_import_pd(struct ibv_context *context, uint32_t handle)
 	return &pd->pd;
 }
 
-void fakernic_unimport_pd(struct ibv_pd *pd)
+void fakernic_uunimport_pd(struct ibv_pd *pd)
 {
 	free(fakernic_to_pd(pd));
 }
@@ -74,7 +74,7 @@ static int fakernic_dealloc_parent(struct fakernic_pd *pd)
 	return 0;
 }
 
-int fakernic_dealloc_pd(struct ibv_pd *ibpd)
+int fakernic_udealloc_pd(struct ibv_pd *ibpd)
 {
 	struct fakernic_pd *pd = fakernic_to_pd(ibpd);
 	int err;
@@ -91,7 +91,7 @@ int fakernic_dealloc_pd(struct ibv_pd *ibpd)
 }
 
 static int
-fakernic_check_parent_domain(const struct ibv_parent_domain_init_attr *attr)
+fakernic_ucheck_parent_domain(const struct ibv_parent_domain_init_attr *attr)
 {
 	if (!check_comp_mask(attr->comp_mask,
 			     IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
@@ -106,14 +106,14 @@ fakernic_check_parent_domain(const struct ibv_parent_domain_init_attr *attr)
 }
 
 struct ibv_pd *
-fakernic_alloc_parent_domain(struct ibv_context *context,
-			     struct ibv_parent_domain_init_attr *attr)
+fakernic_ualloc_parent_domain(struct ibv_context *context,
+			      struct ibv_parent_domain_init_attr *attr)
 {
 	struct fakernic_pd *pd;
 
 	if (ibv_check_alloc_parent_domain(attr))
 		return NULL;
-	errno = fakernic_check_parent_domain(attr);
+	errno = fakernic_ucheck_parent_domain(attr);
 	if (errno)
 		return NULL;
 	pd = calloc(1, sizeof(*pd));
@@ -145,8 +145,8 @@ bool fakernic_pd_needs_locks(struct ibv_pd *pd)
 	return !pd || !fakernic_to_pd(pd)->td;
 }
 
-struct ibv_td *fakernic_alloc_td(struct ibv_context *context,
-				 struct ibv_td_init_attr *attr)
+struct ibv_td *fakernic_ualloc_td(struct ibv_context *context,
+				  struct ibv_td_init_attr *attr)
 {
 	struct fakernic_td *td;
 
@@ -161,7 +161,7 @@ struct ibv_td *fakernic_alloc_td(struct ibv_context *context,
 	return &td->td;
 }
 
-int fakernic_dealloc_td(struct ibv_td *ibtd)
+int fakernic_udealloc_td(struct ibv_td *ibtd)
 {
 	struct fakernic_td *td = container_of(ibtd, struct fakernic_td, td);
 

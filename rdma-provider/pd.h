@@ -27,29 +27,30 @@ struct fakernic_pd {
 	void *alloc_context;
 };
 
-/* Freed by fakernic_dealloc_pd(). */
-struct ibv_pd *fakernic_alloc_pd(struct ibv_context *context);
+/* Freed by fakernic_udealloc_pd(). */
+struct ibv_pd *fakernic_ualloc_pd(struct ibv_context *context);
 
 /* Frees a parent domain, too. EBUSY: users is not 0. */
-int fakernic_dealloc_pd(struct ibv_pd *pd);
+int fakernic_udealloc_pd(struct ibv_pd *pd);
 
 /* The handle is not checked until an object is created in the domain. */
-struct ibv_pd *fakernic_import_pd(struct ibv_context *context, uint32_t handle);
+struct ibv_pd *fakernic_uimport_pd(struct ibv_context *context,
+				   uint32_t handle);
 
 /* Frees the handle; the other process still owns the domain. */
-void fakernic_unimport_pd(struct ibv_pd *pd);
+void fakernic_uunimport_pd(struct ibv_pd *pd);
 
-/* No kernel object. Freed by fakernic_dealloc_pd(). */
+/* No kernel object. Freed by fakernic_udealloc_pd(). */
 struct ibv_pd *
-fakernic_alloc_parent_domain(struct ibv_context *context,
-			     struct ibv_parent_domain_init_attr *attr);
+fakernic_ualloc_parent_domain(struct ibv_context *context,
+			      struct ibv_parent_domain_init_attr *attr);
 
-/* No kernel object. Freed by fakernic_dealloc_td(). */
-struct ibv_td *fakernic_alloc_td(struct ibv_context *context,
-				 struct ibv_td_init_attr *attr);
+/* No kernel object. Freed by fakernic_udealloc_td(). */
+struct ibv_td *fakernic_ualloc_td(struct ibv_context *context,
+				  struct ibv_td_init_attr *attr);
 
 /* EBUSY: a parent domain has it. */
-int fakernic_dealloc_td(struct ibv_td *td);
+int fakernic_udealloc_td(struct ibv_td *td);
 
 /* NULL if pd is not a parent domain, or NULL. */
 struct fakernic_pd *fakernic_to_parent_domain(struct ibv_pd *pd);

@@ -73,12 +73,12 @@ static int fakernic_put_wr_data(struct fakernic_sq *sq,
 	for (i = 0; i < wr->num_sge; i++) {
 		sge = &wr->sg_list[i];
 		if (!(wr->send_flags & IBV_SEND_INLINE)) {
-			fakernic_sq_put_sge(sq, sge->addr, sge->length,
-					    sge->lkey);
+			fakernic_usq_put_sge(sq, sge->addr, sge->length,
+					     sge->lkey);
 			continue;
 		}
-		err = fakernic_sq_put_inline(sq, (void *)(uintptr_t)sge->addr,
-					     sge->length);
+		err = fakernic_usq_put_inline(sq, (void *)(uintptr_t)sge->addr,
+					      sge->length);
 		if (err)
 			return err;
 	}
@@ -86,36 +86,36 @@ static int fakernic_put_wr_data(struct fakernic_sq *sq,
 }
 
 /* Checks that need no WQE. */
-static int fakernic_check_wr(struct fakernic_sq *sq,
-			     const struct ibv_send_wr *wr)
+static int fakernic_ucheck_wr(struct fakernic_sq *sq,
+			      const struct ibv_send_wr *wr)
 {
 	uint32_t opcode = wr->opcode;
 
 	if (opcode >= ARRAY_SIZE(fakernic_send_forms) ||
 	    !(sq->opcodes & FAKERNIC_WR_BIT(opcode)) ||
 	    fakernic_send_forms[opcode].segment == FAKERNIC_SEGMENT_NONE)
-		return fakernic_sq_bad(sq, "opcode not for this QP");
+		return fakernic_usq_bad(sq, "opcode not for this QP");
 	switch (fakernic_send_forms[opcode].segment) {
 	case FAKERNIC_SEGMENT_INVALIDATE:
 	case FAKERNIC_SEGMENT_BIND:
 		return 0;
 	case FAKERNIC_SEGMENT_ATOMIC:
 		if (wr->num_sge != 1)
-			return fakernic_sq_bad(sq, "an atomic takes one SGE");
+			return fakernic_usq_bad(sq, "an atomic takes one SGE");
 		break;
 	case FAKERNIC_SEGMENT_SEND:
 		if (sq->data_offset == FAKERNIC_SQ_DATA_OFFSET_UD &&
 		    !wr->wr.ud.ah)
-			return fakernic_sq_bad(sq, "no address handle");
+			return fakernic_usq_bad(sq, "no address handle");
 		break;
 	}
 	if (wr->num_sge < 0)
-		return fakernic_sq_bad(sq, "num_sge is negative");
+		return fakernic_usq_bad(sq, "num_sge is negative");
 	if (wr->send_flags & IBV_SEND_INLINE)
 		return fakernic_send_forms[opcode].may_inline ? 0 :
-			fakernic_sq_bad(sq, "opcode cannot be inline");
+			fakernic_usq_bad(sq, "opcode cannot be inline");
 	return (uint32_t)wr->num_sge <= sq->sge_max ? 0 :
-		fakernic_sq_bad(sq, "more SGEs than max_send_sge");
+		fakernic_usq_bad(sq, "more SGEs than max_send_sge");
 }
 
 static uint32_t fakernic_wr_imm_or_key(const struct ibv_send_wr *wr)
@@ -133,29 +133,29 @@ static int fakernic_post_one_send(struct fakernic_qp *qp,
 	struct fakernic_sq *sq = &qp->sq;
 	int err;
 
-	err = fakernic_check_wr(sq, wr);
+	err = fakernic_ucheck_wr(sq, wr);
 	if (err)
 		return err;
-	err = fakernic_sq_begin(sq, wr->wr_id,
-				fakernic_send_forms[wr->opcode].opcode,
-				wr->send_flags, fakernic_wr_imm_or_key(wr));
+	err = fakernic_usq_begin(sq, wr->wr_id,
+				 fakernic_send_forms[wr->opcode].opcode,
+				 wr->send_flags, fakernic_wr_imm_or_key(wr));
 	if (err)
 		return err;
 	switch (fakernic_send_forms[wr->opcode].segment) {
 	case FAKERNIC_SEGMENT_SEND:
-		fakernic_sq_put_send(sq);
+		fakernic_usq_put_send(sq);
 		if (qp->vqp.qp.qp_type == IBV_QPT_UD)
-			fakernic_sq_put_ud(sq, wr->wr.ud.ah,
-					   wr->wr.ud.remote_qpn,
-					   wr->wr.ud.remote_qkey);
+			fakernic_usq_put_ud(sq, wr->wr.ud.ah,
+					    wr->wr.ud.remote_qpn,
+					    wr->wr.ud.remote_qkey);
 		break;
 	case FAKERNIC_SEGMENT_RDMA:
-		fakernic_sq_put_rdma(sq, wr->wr.rdma.remote_addr,
-				     wr->wr.rdma.rkey, 0);
+		fakernic_usq_put_rdma(sq, wr->wr.rdma.remote_addr,
+				      wr->wr.rdma.rkey, 0);
 		break;
 	case FAKERNIC_SEGMENT_ATOMIC:
-		fakernic_sq_put_atomic(sq, wr->wr.atomic.remote_addr,
-				       wr->wr.atomic.rkey,
+		fakernic_usq_put_atomic(sq, wr->wr.atomic.remote_addr,
+					wr->wr.atomic.rkey,
 				       wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ?
 				       wr->wr.atomic.swap :
 				       wr->wr.atomic.compare_add,
@@ -163,25 +163,25 @@ static int fakernic_post_one_send(struct fakernic_qp *qp,
 				       wr->wr.atomic.compare_add : 0);
 		break;
 	case FAKERNIC_SEGMENT_INVALIDATE:
-		fakernic_sq_end(sq);
+		fakernic_usq_end(sq);
 		return 0;
 	case FAKERNIC_SEGMENT_BIND:
-		fakernic_sq_put_bind(sq, wr->bind_mw.mw->rkey,
-				     wr->bind_mw.rkey,
-				     &wr->bind_mw.bind_info);
-		fakernic_sq_end(sq);
+		fakernic_usq_put_bind(sq, wr->bind_mw.mw->rkey,
+				      wr->bind_mw.rkey,
+				      &wr->bind_mw.bind_info);
+		fakernic_usq_end(sq);
 		return 0;
 	}
 	if (qp->vqp.qp.qp_type == IBV_QPT_XRC_SEND)
 		sq->wqe->xrc_srqn = htole32(wr->qp_type.xrc.remote_srqn);
 	err = fakernic_put_wr_data(sq, wr);
 	if (!err)
-		fakernic_sq_end(sq);
+		fakernic_usq_end(sq);
 	return err;
 }
 
-int fakernic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
-		       struct ibv_send_wr **bad_wr)
+int fakernic_upost_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
+			struct ibv_send_wr **bad_wr)
 {
 	struct fakernic_qp *qp = fakernic_to_qp(ibqp);
 	struct fakernic_sq *sq = &qp->sq;
@@ -190,27 +190,27 @@ int fakernic_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 
 	fakernic_lock(&sq->lock);
 	first = sq->pi;
-	err = fakernic_check_sender(ibqp, sq);
+	err = fakernic_ucheck_sender(ibqp, sq);
 	if (!err)
-		fakernic_queue_stamp(&sq->queue, ibqp->context);
+		fakernic_uqueue_stamp(&sq->queue, ibqp->context);
 	while (!err && wr) {
 		err = fakernic_post_one_send(qp, wr);
 		if (!err)
 			wr = wr->next;
 	}
 	if (err) {
-		fakernic_sq_explain(ibqp, err, sq);
+		fakernic_usq_explain(ibqp, err, sq);
 		*bad_wr = wr;
 	}
 	if (sq->pi != first)
-		fakernic_sq_ring(qp);
+		fakernic_usq_ring(qp);
 	fakernic_unlock(&sq->lock);
 	return err;
 }
 
 /* Type 1 windows (IBTA 10.6.7.2.2): the next tag is the old one plus one. */
-int fakernic_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw,
-		     struct ibv_mw_bind *bind)
+int fakernic_ubind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw,
+		      struct ibv_mw_bind *bind)
 {
 	struct ibv_send_wr wr = {
 		.wr_id = bind->wr_id,
@@ -223,7 +223,7 @@ int fakernic_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw,
 	wr.bind_mw.mw = mw;
 	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
 	wr.bind_mw.bind_info = bind->bind_info;
-	err = fakernic_post_send(ibqp, &wr, &bad_wr);
+	err = fakernic_upost_send(ibqp, &wr, &bad_wr);
 	if (!err)
 		mw->rkey = wr.bind_mw.rkey;
 	return err;

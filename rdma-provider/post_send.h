@@ -11,11 +11,11 @@
  * ENOMEM: the queue is full. EINVAL: a bad request. *bad_wr is the first
  * request that was not posted; those before it are (IBTA 11.4.1.1).
  */
-int fakernic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
-		       struct ibv_send_wr **bad_wr);
+int fakernic_upost_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+			struct ibv_send_wr **bad_wr);
 
 /* For type 1 windows. On success the window has its new rkey. */
-int fakernic_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
-		     struct ibv_mw_bind *bind);
+int fakernic_ubind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
+		      struct ibv_mw_bind *bind);
 
 #endif

@@ -55,8 +55,8 @@ fakernic_used_attr(const struct ibv_qp_init_attr_ex *attr)
 	return used;
 }
 
-static int fakernic_check_caps(struct fakernic_context *context,
-			       const struct ibv_qp_init_attr_ex *attr)
+static int fakernic_ucheck_caps(struct fakernic_context *context,
+				const struct ibv_qp_init_attr_ex *attr)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
 
@@ -117,8 +117,8 @@ fakernic_qp_create_flags(const struct fakernic_context *context,
 			IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
 }
 
-static int fakernic_check_qp(struct fakernic_context *context,
-			     const struct ibv_qp_init_attr_ex *attr)
+static int fakernic_ucheck_qp(struct fakernic_context *context,
+			      const struct ibv_qp_init_attr_ex *attr)
 {
 	if (!check_comp_mask(attr->comp_mask,
 			     IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
@@ -139,7 +139,7 @@ static int fakernic_check_qp(struct fakernic_context *context,
 		return fakernic_refuse(context, EINVAL,
 				       "QP of type %u: wrong PD, XRCD, CQ or SRQ\n",
 				       attr->qp_type);
-	return fakernic_check_caps(context, attr);
+	return fakernic_ucheck_caps(context, attr);
 }
 
 /* Allocates its queues and describes them to the kernel. */
@@ -155,11 +155,11 @@ static int fakernic_alloc_queues(struct fakernic_qp *qp,
 	cmd->rq_log_depth = FAKERNIC_ABI_QUEUE_NONE;
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return 0;
-	err = fakernic_sq_size(&qp->sq, context, attr, &log_depth);
+	err = fakernic_usq_size(&qp->sq, context, attr, &log_depth);
 	if (err)
 		return err;
 	if (attr->cap.max_send_wr) {
-		err = fakernic_sq_alloc(&qp->sq, attr->pd, log_depth);
+		err = fakernic_usq_alloc(&qp->sq, attr->pd, log_depth);
 		if (err)
 			return err;
 		cmd->sq_va = (uintptr_t)qp->sq.queue.ring;
@@ -174,10 +174,10 @@ static int fakernic_alloc_queues(struct fakernic_qp *qp,
 	log_depth = fakernic_log2_ceil(attr->cap.max_recv_wr);
 	log_stride = fakernic_recv_log_stride(attr->cap.max_recv_sge);
 	err = log_depth > FAKERNIC_QUEUE_LOG_DEPTH_MAX ? EINVAL :
-		fakernic_rq_alloc(&qp->rq, attr->pd, log_depth,
+		fakernic_urq_alloc(&qp->rq, attr->pd, log_depth,
 				  log_stride);
 	if (err) {
-		fakernic_sq_free(&qp->sq);
+		fakernic_usq_free(&qp->sq);
 		return err;
 	}
 	qp->rq.sge_max = fakernic_recv_sge_max(context, log_stride);
@@ -191,8 +191,8 @@ static void fakernic_free_qp(struct fakernic_qp *qp)
 {
 	fakernic_lock_destroy(&qp->sq.lock);
 	fakernic_lock_destroy(&qp->rq.lock);
-	fakernic_sq_free(&qp->sq);
-	fakernic_rq_free(&qp->rq);
+	fakernic_usq_free(&qp->sq);
+	fakernic_urq_free(&qp->rq);
 	free(qp);
 }
 
@@ -237,8 +237,8 @@ static int fakernic_create_qp_hw(struct fakernic_qp *qp,
 	return err;
 }
 
-struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *ibctx,
-				     struct ibv_qp_init_attr_ex *attr)
+struct ibv_qp *fakernic_ucreate_qp_ex(struct ibv_context *ibctx,
+				      struct ibv_qp_init_attr_ex *attr)
 {
 	bool has_builders = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	struct fakernic_context *context = fakernic_to_context(ibctx);
@@ -248,8 +248,8 @@ struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *ibctx,
 
 	if (attr->comp_mask & (IBV_QP_INIT_ATTR_IND_TABLE |
 			       IBV_QP_INIT_ATTR_RX_HASH))
-		return fakernic_create_rss_qp(ibctx, attr);
-	errno = fakernic_check_qp(context, &used);
+		return fakernic_ucreate_rss_qp(ibctx, attr);
+	errno = fakernic_ucheck_qp(context, &used);
 	if (errno)
 		return NULL;
 	qp = calloc(1, sizeof(*qp));
@@ -289,8 +289,8 @@ err_free: {
 	return NULL;
 }
 
-struct ibv_qp *fakernic_create_qp(struct ibv_pd *pd,
-				  struct ibv_qp_init_attr *attr)
+struct ibv_qp *fakernic_ucreate_qp(struct ibv_pd *pd,
+				   struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp_init_attr_ex attr_ex = {
 		.qp_context = attr->qp_context,
@@ -305,13 +305,13 @@ struct ibv_qp *fakernic_create_qp(struct ibv_pd *pd,
 	};
 	struct ibv_qp *qp;
 
-	qp = fakernic_create_qp_ex(pd->context, &attr_ex);
+	qp = fakernic_ucreate_qp_ex(pd->context, &attr_ex);
 	if (qp)
 		attr->cap = attr_ex.cap;
 	return qp;
 }
 
-int fakernic_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
+int fakernic_umodify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
 	struct ib_uverbs_ex_modify_qp_resp resp_ex = {};
 	struct fakernic_qp *qp = fakernic_to_qp(ibqp);
@@ -333,15 +333,15 @@ int fakernic_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	/* The device no longer uses its queues and restarts at index 0. */
 	fakernic_lock_cqs(ibqp->send_cq, ibqp->recv_cq);
 	fakernic_clean_cqs_of_qp_locked(ibqp);
-	fakernic_sq_reset(&qp->sq);
-	fakernic_rq_reset(&qp->rq);
+	fakernic_usq_reset(&qp->sq);
+	fakernic_urq_reset(&qp->rq);
 	fakernic_unlock_cqs(ibqp->send_cq, ibqp->recv_cq);
 	return 0;
 }
 
 /* The device spaces packets evenly and does not shape bursts. */
-int fakernic_modify_qp_rate_limit(struct ibv_qp *qp,
-				  struct ibv_qp_rate_limit_attr *limit)
+int fakernic_umodify_qp_rate_limit(struct ibv_qp *qp,
+				   struct ibv_qp_rate_limit_attr *limit)
 {
 	struct ibv_qp_attr attr = { .rate_limit = limit->rate_limit };
 
@@ -349,11 +349,11 @@ int fakernic_modify_qp_rate_limit(struct ibv_qp *qp,
 		return EINVAL;
 	if (limit->max_burst_sz || limit->typical_pkt_sz)
 		return EOPNOTSUPP;
-	return fakernic_modify_qp(qp, &attr, IBV_QP_RATE_LIMIT);
+	return fakernic_umodify_qp(qp, &attr, IBV_QP_RATE_LIMIT);
 }
 
-int fakernic_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
-		      struct ibv_qp_init_attr *init_attr)
+int fakernic_uquery_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
+		       struct ibv_qp_init_attr *init_attr)
 {
 	struct ibv_query_qp cmd;
 	int err;
@@ -366,7 +366,7 @@ int fakernic_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
-int fakernic_destroy_qp(struct ibv_qp *ibqp)
+int fakernic_udestroy_qp(struct ibv_qp *ibqp)
 {
 	struct fakernic_context *context = fakernic_to_context(ibqp->context);
 	struct fakernic_table *table = &context->qp_table;
@@ -382,29 +382,29 @@ int fakernic_destroy_qp(struct ibv_qp *ibqp)
 	if (err)
 		return err;
 	pthread_mutex_lock(&table->mutex);
-	while (fakernic_table_find(table, ibqp->qp_num) == qp &&
+	while (fakernic_utable_find(table, ibqp->qp_num) == qp &&
 	       !fakernic_try_forget_number_locked(context, ibqp->qp_num))
-		fakernic_table_yield_locked(table);
+		fakernic_utable_yield_locked(table);
 	pthread_mutex_unlock(&table->mutex);
 	fakernic_free_qp(qp);
 	return 0;
 }
 
 /* In order for all operations (data sheet, "Memory ordering"). */
-int fakernic_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
-				    uint32_t flags)
+int fakernic_uquery_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
+				     uint32_t flags)
 {
 	return IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG;
 }
 
 /* Enhanced connection establishment: this vendor has no options to agree on. */
-int fakernic_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+int fakernic_uquery_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	*ece = (struct ibv_ece) { .vendor_id = FAKERNIC_PCI_VENDOR_ID };
 	return 0;
 }
 
-int fakernic_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+int fakernic_uset_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (ece->vendor_id != FAKERNIC_PCI_VENDOR_ID || ece->comp_mask)
 		return EINVAL;

@@ -17,39 +17,39 @@ struct fakernic_qp {
 };
 
 /* On success attr has the actual capabilities: at least those requested. */
-struct ibv_qp *fakernic_create_qp(struct ibv_pd *pd,
-				  struct ibv_qp_init_attr *attr);
+struct ibv_qp *fakernic_ucreate_qp(struct ibv_pd *pd,
+				   struct ibv_qp_init_attr *attr);
 
 /*
  * Also creates RSS QPs. EOPNOTSUPP: unsupported attributes, flags or
  * operations.
  */
-struct ibv_qp *fakernic_create_qp_ex(struct ibv_context *context,
-				     struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp *fakernic_ucreate_qp_ex(struct ibv_context *context,
+				      struct ibv_qp_init_attr_ex *attr);
 
 /* RESET removes its completions from their CQs and empties its queues. */
-int fakernic_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+int fakernic_umodify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 
 /* In kbit/s, 0: none. EOPNOTSUPP: shaped bursts. */
-int fakernic_modify_qp_rate_limit(struct ibv_qp *qp,
-				  struct ibv_qp_rate_limit_attr *attr);
+int fakernic_umodify_qp_rate_limit(struct ibv_qp *qp,
+				   struct ibv_qp_rate_limit_attr *attr);
 
 /* The provider returns the capabilities, the kernel all else. */
-int fakernic_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
-		      struct ibv_qp_init_attr *init_attr);
+int fakernic_uquery_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		       struct ibv_qp_init_attr *init_attr);
 
 /* Always in order for whole messages, for any operation. */
-int fakernic_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
-				    uint32_t flags);
+int fakernic_uquery_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
+				     uint32_t flags);
 
 /* Returns the vendor and no options. */
-int fakernic_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+int fakernic_uquery_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
 /* EINVAL: another vendor. Accepts none of the options. */
-int fakernic_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+int fakernic_uset_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
 /* Its completions leave their CQs. */
-int fakernic_destroy_qp(struct ibv_qp *qp);
+int fakernic_udestroy_qp(struct ibv_qp *qp);
 
 static inline struct fakernic_qp *fakernic_to_qp(struct ibv_qp *qp)
 {

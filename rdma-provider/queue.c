@@ -69,9 +69,9 @@ static void *fakernic_alloc_pages(size_t size, int *err)
 	return memory;
 }
 
-int fakernic_queue_alloc(struct fakernic_queue *queue, struct ibv_pd *pd,
-			 enum fakernic_resource resource, uint8_t log_depth,
-			 uint8_t log_stride)
+int fakernic_uqueue_alloc(struct fakernic_queue *queue, struct ibv_pd *pd,
+			  enum fakernic_resource resource, uint8_t log_depth,
+			  uint8_t log_stride)
 {
 	struct fakernic_pd *domain = fakernic_to_parent_domain(pd);
 	size_t ring_bytes = (size_t)1 << (log_depth + log_stride);
@@ -106,7 +106,7 @@ int fakernic_queue_alloc(struct fakernic_queue *queue, struct ibv_pd *pd,
 	return 0;
 }
 
-void fakernic_queue_free(struct fakernic_queue *queue)
+void fakernic_uqueue_free(struct fakernic_queue *queue)
 {
 	struct fakernic_pd *domain = fakernic_to_parent_domain(queue->domain);
 

@@ -51,62 +51,62 @@ static inline uint8_t fakernic_log2_ceil(uint64_t count)
  * and its record. pd, which may be NULL, selects the allocator. 0, ENOMEM, or
  * EINVAL: the memory of the domain's allocator is not page-aligned.
  */
-int fakernic_queue_alloc(struct fakernic_queue *queue, struct ibv_pd *pd,
-			 enum fakernic_resource resource, uint8_t log_depth,
-			 uint8_t log_stride);
+int fakernic_uqueue_alloc(struct fakernic_queue *queue, struct ibv_pd *pd,
+			  enum fakernic_resource resource, uint8_t log_depth,
+			  uint8_t log_stride);
 
 /* Frees a queue that the device no longer uses. No ring: does nothing. */
-void fakernic_queue_free(struct fakernic_queue *queue);
+void fakernic_uqueue_free(struct fakernic_queue *queue);
 
-static inline uint32_t fakernic_queue_slot(const struct fakernic_queue *queue,
-					   uint32_t index)
+static inline uint32_t fakernic_uqueue_slot(const struct fakernic_queue *queue,
+					    uint32_t index)
 {
 	return index & (queue->depth - 1);
 }
 
-static inline void *fakernic_queue_entry(const struct fakernic_queue *queue,
-					 uint32_t index)
+static inline void *fakernic_uqueue_entry(const struct fakernic_queue *queue,
+					  uint32_t index)
 {
-	return queue->ring + ((size_t)fakernic_queue_slot(queue, index)
+	return queue->ring + ((size_t)fakernic_uqueue_slot(queue, index)
 			      << queue->log_stride);
 }
 
 /* Bit 0 of the owner byte once the device has written entry index. */
-static inline bool fakernic_queue_pass(const struct fakernic_queue *queue,
-				       uint32_t index)
+static inline bool fakernic_uqueue_pass(const struct fakernic_queue *queue,
+					uint32_t index)
 {
 	return !((index >> queue->log_depth) & 1);
 }
 
 /* Stores an index that the device may read at any time. */
-static inline void fakernic_queue_tell(struct fakernic_queue *queue,
-				       uint32_t index)
+static inline void fakernic_uqueue_store(struct fakernic_queue *queue,
+					 uint32_t index)
 {
 	__atomic_store_n(&queue->record->index, htole32(index),
 			 __ATOMIC_RELAXED);
 }
 
 /* The index stored last; the entries before it can be read. */
-static inline uint32_t fakernic_queue_told(const struct fakernic_queue *queue)
+static inline uint32_t fakernic_uqueue_load(const struct fakernic_queue *queue)
 {
 	return le32toh(__atomic_load_n(&queue->record->index,
 				       __ATOMIC_ACQUIRE));
 }
 
 /* Producer: the entries before index are written. */
-static inline void fakernic_queue_publish(struct fakernic_queue *queue,
-					  uint32_t index)
+static inline void fakernic_uqueue_publish(struct fakernic_queue *queue,
+					   uint32_t index)
 {
 	udma_to_device_barrier();
-	fakernic_queue_tell(queue, index);
+	fakernic_uqueue_store(queue, index);
 }
 
 /* Consumer: the entries before index will not be read again. */
-static inline void fakernic_queue_release(struct fakernic_queue *queue,
-					  uint32_t index)
+static inline void fakernic_uqueue_release(struct fakernic_queue *queue,
+					   uint32_t index)
 {
 	atomic_thread_fence(memory_order_release);
-	fakernic_queue_tell(queue, index);
+	fakernic_uqueue_store(queue, index);
 }
 
 #endif

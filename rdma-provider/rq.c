@@ -39,60 +39,60 @@ uint32_t fakernic_recv_sge_max(const struct fakernic_context *context,
 	return min_t(uint32_t, fits, context->max_recv_sge);
 }
 
-int fakernic_rq_alloc(struct fakernic_rq *rq, struct ibv_pd *pd,
-		      uint8_t log_depth, uint8_t log_stride)
+int fakernic_urq_alloc(struct fakernic_rq *rq, struct ibv_pd *pd,
+		       uint8_t log_depth, uint8_t log_stride)
 {
 	int err;
 
-	err = fakernic_queue_alloc(&rq->queue, pd, FAKERNIC_RESOURCE_RQ,
-				   log_depth, log_stride);
+	err = fakernic_uqueue_alloc(&rq->queue, pd, FAKERNIC_RESOURCE_RQ,
+				    log_depth, log_stride);
 	if (err)
 		return err;
 	rq->wr_id = calloc(rq->queue.depth, sizeof(*rq->wr_id));
 	if (!rq->wr_id) {
-		fakernic_queue_free(&rq->queue);
+		fakernic_uqueue_free(&rq->queue);
 		return ENOMEM;
 	}
 	return 0;
 }
 
-void fakernic_rq_free(struct fakernic_rq *rq)
+void fakernic_urq_free(struct fakernic_rq *rq)
 {
 	free(rq->wr_id);
-	fakernic_queue_free(&rq->queue);
+	fakernic_uqueue_free(&rq->queue);
 }
 
-void fakernic_rq_reset(struct fakernic_rq *rq)
+void fakernic_urq_reset(struct fakernic_rq *rq)
 {
 	if (!rq->queue.ring)
 		return;
 	fakernic_lock(&rq->lock);
 	rq->pi = 0;
 	atomic_store_explicit(&rq->ci, 0, memory_order_relaxed);
-	fakernic_queue_tell(&rq->queue, 0);
+	fakernic_uqueue_store(&rq->queue, 0);
 	fakernic_unlock(&rq->lock);
 }
 
-bool fakernic_rq_complete(struct fakernic_rq *rq, uint32_t tag,
-			  uint64_t *wr_id)
+bool fakernic_urq_complete(struct fakernic_rq *rq, uint32_t tag,
+			   uint64_t *wr_id)
 {
 	uint32_t ci = atomic_load_explicit(&rq->ci, memory_order_relaxed);
 
-	if (tag - ci >= fakernic_queue_told(&rq->queue) - ci)
+	if (tag - ci >= fakernic_uqueue_load(&rq->queue) - ci)
 		return false;
-	*wr_id = rq->wr_id[fakernic_queue_slot(&rq->queue, tag)];
+	*wr_id = rq->wr_id[fakernic_uqueue_slot(&rq->queue, tag)];
 	/* After the read of wr_id: the slot may be posted again now. */
 	atomic_store_explicit(&rq->ci, tag + 1, memory_order_release);
 	return true;
 }
 
-bool fakernic_rq_flush(struct fakernic_rq *rq, uint64_t *wr_id)
+bool fakernic_urq_flush(struct fakernic_rq *rq, uint64_t *wr_id)
 {
 	return rq->queue.ring &&
-	       fakernic_rq_complete(rq,
-				    atomic_load_explicit(&rq->ci,
-							 memory_order_relaxed),
-				    wr_id);
+	       fakernic_urq_complete(rq,
+				     atomic_load_explicit(&rq->ci,
+							  memory_order_relaxed),
+				     wr_id);
 }
 
 void fakernic_write_recv(struct fakernic_rq_wqe *wqe, uint32_t tag,
@@ -120,8 +120,8 @@ static int fakernic_post_one_recv(struct fakernic_rq *rq,
 	if (rq->pi - atomic_load_explicit(&rq->ci, memory_order_acquire) >=
 	    rq->queue.depth)
 		return ENOMEM;
-	rq->wr_id[fakernic_queue_slot(&rq->queue, rq->pi)] = wr->wr_id;
-	fakernic_write_recv(fakernic_queue_entry(&rq->queue, rq->pi), rq->pi,
+	rq->wr_id[fakernic_uqueue_slot(&rq->queue, rq->pi)] = wr->wr_id;
+	fakernic_write_recv(fakernic_uqueue_entry(&rq->queue, rq->pi), rq->pi,
 			    wr);
 	rq->pi++;
 	return 0;
@@ -135,9 +135,9 @@ void fakernic_explain_recv(struct ibv_context *context, uint32_t number,
 			number, wr->num_sge, sge_max);
 }
 
-int fakernic_rq_post(struct fakernic_rq *rq, struct ibv_context *context,
-		     uint32_t number, struct ibv_recv_wr *wr,
-		     struct ibv_recv_wr **bad_wr)
+int fakernic_urq_post(struct fakernic_rq *rq, struct ibv_context *context,
+		      uint32_t number, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad_wr)
 {
 	uint32_t first;
 	int err = 0;
@@ -155,13 +155,13 @@ int fakernic_rq_post(struct fakernic_rq *rq, struct ibv_context *context,
 		}
 	}
 	if (rq->pi != first)
-		fakernic_queue_publish(&rq->queue, rq->pi);
+		fakernic_uqueue_publish(&rq->queue, rq->pi);
 	fakernic_unlock(&rq->lock);
 	return err;
 }
 
-int fakernic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
-		       struct ibv_recv_wr **bad_wr)
+int fakernic_upost_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
+			struct ibv_recv_wr **bad_wr)
 {
 	struct fakernic_rq *rq = &fakernic_to_qp(ibqp)->rq;
 
@@ -174,5 +174,5 @@ int fakernic_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 					ibqp->qp_num, ibqp->srq ?
 					"it has an SRQ" : "it is in RESET");
 	}
-	return fakernic_rq_post(rq, ibqp->context, ibqp->qp_num, wr, bad_wr);
+	return fakernic_urq_post(rq, ibqp->context, ibqp->qp_num, wr, bad_wr);
 }

@@ -26,28 +26,28 @@ struct fakernic_rq {
 };
 
 /* Allocates the ring. ENOMEM: there is nothing to free. */
-int fakernic_rq_alloc(struct fakernic_rq *rq, struct ibv_pd *pd,
-		      uint8_t log_depth, uint8_t log_stride);
+int fakernic_urq_alloc(struct fakernic_rq *rq, struct ibv_pd *pd,
+		       uint8_t log_depth, uint8_t log_stride);
 
-/* This and fakernic_rq_reset() do nothing without a ring. */
-void fakernic_rq_free(struct fakernic_rq *rq);
+/* This and fakernic_urq_reset() do nothing without a ring. */
+void fakernic_urq_free(struct fakernic_rq *rq);
 
 /* Its QP or WQ was reset: empties the queue. */
-void fakernic_rq_reset(struct fakernic_rq *rq);
+void fakernic_urq_reset(struct fakernic_rq *rq);
 
 /*
  * Called for a receive's CQE with its CQ locked: returns the wr_id, frees the
  * slot and those before it, whose CQEs were lost. tag: as in the CQE. False:
  * the receive is not posted, or was completed before.
  */
-bool fakernic_rq_complete(struct fakernic_rq *rq, uint32_t tag,
-			  uint64_t *wr_id);
+bool fakernic_urq_complete(struct fakernic_rq *rq, uint32_t tag,
+			   uint64_t *wr_id);
 
 /*
  * The device is gone: completes the oldest outstanding receive. The CQ is
  * locked. False: there is none, or no RQ.
  */
-bool fakernic_rq_flush(struct fakernic_rq *rq, uint64_t *wr_id);
+bool fakernic_urq_flush(struct fakernic_rq *rq, uint64_t *wr_id);
 
 /* log2 of the slot size in bytes for sge_count SGEs. */
 uint8_t fakernic_recv_log_stride(uint32_t sge_count);
@@ -68,12 +68,12 @@ void fakernic_explain_recv(struct ibv_context *context, uint32_t number,
  * Posts a list; number: of the QP or WQ. ENOMEM: the queue is full. EINVAL: too
  * many SGEs. *bad_wr is the first receive that was not posted.
  */
-int fakernic_rq_post(struct fakernic_rq *rq, struct ibv_context *context,
-		     uint32_t number, struct ibv_recv_wr *wr,
-		     struct ibv_recv_wr **bad_wr);
+int fakernic_urq_post(struct fakernic_rq *rq, struct ibv_context *context,
+		      uint32_t number, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad_wr);
 
 /* The same for a QP: EINVAL also in RESET, or with an SRQ (IBTA 10.8.3.1). */
-int fakernic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
-		       struct ibv_recv_wr **bad_wr);
+int fakernic_upost_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+			struct ibv_recv_wr **bad_wr);
 
 #endif

@@ -26,7 +26,7 @@
 #include "sq.h"
 
 /* Verbs opcodes of a transport service (IBTA table 71) and the features. */
-static uint32_t fakernic_sq_opcodes(enum ibv_qp_type type, uint64_t features)
+static uint32_t fakernic_usq_opcodes(enum ibv_qp_type type, uint64_t features)
 {
 	uint32_t send = FAKERNIC_WR_BIT(IBV_WR_SEND);
 	uint32_t send_imm = send | FAKERNIC_WR_BIT(IBV_WR_SEND_WITH_IMM);
@@ -68,7 +68,7 @@ static uint32_t fakernic_sq_opcodes(enum ibv_qp_type type, uint64_t features)
 }
 
 /* Data offset of the ordinary WQE with the longest headers. */
-static uint32_t fakernic_sq_data_offset_max(enum ibv_qp_type type)
+static uint32_t fakernic_usq_data_offset_max(enum ibv_qp_type type)
 {
 	if (type == IBV_QPT_UD)
 		return FAKERNIC_SQ_DATA_OFFSET_UD;
@@ -77,17 +77,17 @@ static uint32_t fakernic_sq_data_offset_max(enum ibv_qp_type type)
 	return FAKERNIC_SQ_DATA_OFFSET_RDMA;
 }
 
-int fakernic_sq_size(struct fakernic_sq *sq,
-		     const struct fakernic_context *context,
-		     const struct ibv_qp_init_attr_ex *attr,
-		     uint8_t *log_depth)
+int fakernic_usq_size(struct fakernic_sq *sq,
+		      const struct fakernic_context *context,
+		      const struct ibv_qp_init_attr_ex *attr,
+		      uint8_t *log_depth)
 {
-	uint32_t offset = fakernic_sq_data_offset_max(attr->qp_type);
+	uint32_t offset = fakernic_usq_data_offset_max(attr->qp_type);
 	const uint32_t atomics = FAKERNIC_WR_BIT(IBV_WR_ATOMIC_CMP_AND_SWP) |
 				 FAKERNIC_WR_BIT(IBV_WR_ATOMIC_FETCH_AND_ADD);
 	uint32_t bytes, room;
 
-	sq->opcodes = fakernic_sq_opcodes(attr->qp_type, context->features);
+	sq->opcodes = fakernic_usq_opcodes(attr->qp_type, context->features);
 	bytes = offset + max_t(uint32_t, attr->cap.max_inline_data,
 			       attr->cap.max_send_sge *
 				       sizeof(struct fakernic_sge));
@@ -115,30 +115,30 @@ int fakernic_sq_size(struct fakernic_sq *sq,
 	return 0;
 }
 
-int fakernic_sq_alloc(struct fakernic_sq *sq, struct ibv_pd *pd,
-		      uint8_t log_depth)
+int fakernic_usq_alloc(struct fakernic_sq *sq, struct ibv_pd *pd,
+		       uint8_t log_depth)
 {
 	int err;
 
-	err = fakernic_queue_alloc(&sq->queue, pd, FAKERNIC_RESOURCE_SQ,
-				   log_depth, FAKERNIC_SQ_BB_SHIFT);
+	err = fakernic_uqueue_alloc(&sq->queue, pd, FAKERNIC_RESOURCE_SQ,
+				    log_depth, FAKERNIC_SQ_BB_SHIFT);
 	if (err)
 		return err;
 	sq->wr = calloc(sq->queue.depth, sizeof(*sq->wr));
 	if (!sq->wr) {
-		fakernic_queue_free(&sq->queue);
+		fakernic_uqueue_free(&sq->queue);
 		return ENOMEM;
 	}
 	return 0;
 }
 
-void fakernic_sq_free(struct fakernic_sq *sq)
+void fakernic_usq_free(struct fakernic_sq *sq)
 {
 	free(sq->wr);
-	fakernic_queue_free(&sq->queue);
+	fakernic_uqueue_free(&sq->queue);
 }
 
-void fakernic_sq_reset(struct fakernic_sq *sq)
+void fakernic_usq_reset(struct fakernic_sq *sq)
 {
 	if (!sq->queue.ring)
 		return;
@@ -147,17 +147,17 @@ void fakernic_sq_reset(struct fakernic_sq *sq)
 	sq->wr_pi = 0;
 	sq->ci = 0;
 	atomic_store_explicit(&sq->wr_ci, 0, memory_order_relaxed);
-	fakernic_queue_tell(&sq->queue, 0);
+	fakernic_uqueue_store(&sq->queue, 0);
 	fakernic_unlock(&sq->lock);
 }
 
-bool fakernic_sq_complete(struct fakernic_sq *sq, uint32_t index,
-			  uint64_t *wr_id)
+bool fakernic_usq_complete(struct fakernic_sq *sq, uint32_t index,
+			   uint64_t *wr_id)
 {
 	const struct fakernic_sq_wr *wr =
-		&sq->wr[fakernic_queue_slot(&sq->queue, index)];
+		&sq->wr[fakernic_uqueue_slot(&sq->queue, index)];
 
-	if (index - sq->ci >= fakernic_queue_told(&sq->queue) - sq->ci)
+	if (index - sq->ci >= fakernic_uqueue_load(&sq->queue) - sq->ci)
 		return false;
 	*wr_id = wr->wr_id;
 	sq->ci = wr->end;
@@ -166,7 +166,7 @@ bool fakernic_sq_complete(struct fakernic_sq *sq, uint32_t index,
 	return true;
 }
 
-bool fakernic_sq_flush(struct fakernic_sq *sq, uint64_t *wr_id)
+bool fakernic_usq_flush(struct fakernic_sq *sq, uint64_t *wr_id)
 {
-	return sq->queue.ring && fakernic_sq_complete(sq, sq->ci, wr_id);
+	return sq->queue.ring && fakernic_usq_complete(sq, sq->ci, wr_id);
 }

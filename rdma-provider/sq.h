@@ -57,33 +57,33 @@ struct fakernic_sq {
  * caller zeroed sq. log_depth: of basic blocks. EINVAL: more than a ring or a
  * WQE can hold.
  */
-int fakernic_sq_size(struct fakernic_sq *sq,
-		     const struct fakernic_context *context,
-		     const struct ibv_qp_init_attr_ex *attr,
-		     uint8_t *log_depth);
+int fakernic_usq_size(struct fakernic_sq *sq,
+		      const struct fakernic_context *context,
+		      const struct ibv_qp_init_attr_ex *attr,
+		      uint8_t *log_depth);
 
 /* Allocates the ring. ENOMEM: there is nothing to free. */
-int fakernic_sq_alloc(struct fakernic_sq *sq, struct ibv_pd *pd,
-		      uint8_t log_depth);
+int fakernic_usq_alloc(struct fakernic_sq *sq, struct ibv_pd *pd,
+		       uint8_t log_depth);
 
-/* This and fakernic_sq_reset() do nothing without a ring. */
-void fakernic_sq_free(struct fakernic_sq *sq);
+/* This and fakernic_usq_reset() do nothing without a ring. */
+void fakernic_usq_free(struct fakernic_sq *sq);
 
 /* Its QP was reset and its CQEs were removed: empties the queue. */
-void fakernic_sq_reset(struct fakernic_sq *sq);
+void fakernic_usq_reset(struct fakernic_sq *sq);
 
 /*
  * Called for a send's CQE with its CQ locked: returns the wr_id, frees this
  * request and all unsignaled ones before it (IBTA 10.8.5). index: as in the
  * CQE. False: the request is not posted, or was completed before.
  */
-bool fakernic_sq_complete(struct fakernic_sq *sq, uint32_t index,
-			  uint64_t *wr_id);
+bool fakernic_usq_complete(struct fakernic_sq *sq, uint32_t index,
+			   uint64_t *wr_id);
 
 /*
  * The device is gone: completes the oldest outstanding request. The CQ is
  * locked. False: there is none, or no SQ.
  */
-bool fakernic_sq_flush(struct fakernic_sq *sq, uint64_t *wr_id);
+bool fakernic_usq_flush(struct fakernic_sq *sq, uint64_t *wr_id);
 
 #endif

@@ -22,18 +22,18 @@
 #include "srq.h"
 #include "table.h"
 
-static void fakernic_srq_free(struct fakernic_srq *srq)
+static void fakernic_usrq_free(struct fakernic_srq *srq)
 {
 	fakernic_lock_destroy(&srq->lock);
 	free(srq->wr_id);
 	free(srq->tag);
 	free(srq->free_tag);
-	fakernic_queue_free(&srq->queue);
+	fakernic_uqueue_free(&srq->queue);
 	free(srq);
 }
 
-static int fakernic_check_xrc_srq(struct fakernic_context *context,
-				  const struct ibv_srq_init_attr_ex *attr)
+static int fakernic_ucheck_xrc_srq(struct fakernic_context *context,
+				   const struct ibv_srq_init_attr_ex *attr)
 {
 	if (attr->srq_type != IBV_SRQT_XRC ||
 	    !(context->features & FAKERNIC_FEATURE_XRC))
@@ -46,8 +46,8 @@ static int fakernic_check_xrc_srq(struct fakernic_context *context,
 	return 0;
 }
 
-static int fakernic_check_srq(struct fakernic_context *context,
-			      const struct ibv_srq_init_attr_ex *attr)
+static int fakernic_ucheck_srq(struct fakernic_context *context,
+			       const struct ibv_srq_init_attr_ex *attr)
 {
 	int err;
 
@@ -60,7 +60,7 @@ static int fakernic_check_srq(struct fakernic_context *context,
 				       attr->comp_mask);
 	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE &&
 	    attr->srq_type != IBV_SRQT_BASIC) {
-		err = fakernic_check_xrc_srq(context, attr);
+		err = fakernic_ucheck_xrc_srq(context, attr);
 		if (err)
 			return err;
 	}
@@ -88,14 +88,14 @@ fakernic_new_srq(const struct fakernic_context *context,
 		return NULL;
 	/* Polling threads return tags, so the lock is needed in any case. */
 	fakernic_lock_init(&srq->lock, true);
-	err = fakernic_queue_alloc(&srq->queue, attr->pd,
-				   FAKERNIC_RESOURCE_SRQ,
-				   fakernic_log2_ceil(attr->attr.max_wr),
-				   log_stride);
+	err = fakernic_uqueue_alloc(&srq->queue, attr->pd,
+				    FAKERNIC_RESOURCE_SRQ,
+				    fakernic_log2_ceil(attr->attr.max_wr),
+				    log_stride);
 	if (!err)
-		err = fakernic_srq_add_tags(srq, srq->queue.depth);
+		err = fakernic_usrq_add_tags(srq, srq->queue.depth);
 	if (err) {
-		fakernic_srq_free(srq);
+		fakernic_usrq_free(srq);
 		errno = err;
 		return NULL;
 	}
@@ -120,7 +120,7 @@ static bool fakernic_try_forget_srq_locked(struct fakernic_context *context,
 		return false;
 	if (cq)
 		fakernic_clean_cq_of_srq_locked(cq, srq->srqn);
-	fakernic_table_remove_locked(&context->srq_table, srq->srqn);
+	fakernic_utable_remove_locked(&context->srq_table, srq->srqn);
 	fakernic_unlock_cqs(cq, NULL);
 	return true;
 }
@@ -134,16 +134,16 @@ static int fakernic_enter_srq(struct fakernic_context *context,
 	int err;
 
 	pthread_mutex_lock(&table->mutex);
-	while ((old = fakernic_table_find(table, srq->srqn)) &&
+	while ((old = fakernic_utable_find(table, srq->srqn)) &&
 	       !fakernic_try_forget_srq_locked(context, old))
-		fakernic_table_yield_locked(table);
-	err = fakernic_table_put_locked(table, srq->srqn, srq);
+		fakernic_utable_yield_locked(table);
+	err = fakernic_utable_put_locked(table, srq->srqn, srq);
 	pthread_mutex_unlock(&table->mutex);
 	return err;
 }
 
-struct ibv_srq *fakernic_create_srq_ex(struct ibv_context *ibctx,
-				       struct ibv_srq_init_attr_ex *attr)
+struct ibv_srq *fakernic_ucreate_srq_ex(struct ibv_context *ibctx,
+					struct ibv_srq_init_attr_ex *attr)
 {
 	struct fakernic_context *context = fakernic_to_context(ibctx);
 	struct ibv_srq_init_attr_ex kernel_attr = *attr;
@@ -152,7 +152,7 @@ struct ibv_srq *fakernic_create_srq_ex(struct ibv_context *ibctx,
 	struct fakernic_srq *srq;
 	int err;
 
-	errno = fakernic_check_srq(context, attr);
+	errno = fakernic_ucheck_srq(context, attr);
 	if (errno)
 		return NULL;
 	srq = fakernic_new_srq(context, attr);
@@ -178,14 +178,14 @@ struct ibv_srq *fakernic_create_srq_ex(struct ibv_context *ibctx,
 err_destroy:
 	ibv_cmd_destroy_srq(&srq->vsrq.srq);
 err_free:
-	fakernic_srq_free(srq);
+	fakernic_usrq_free(srq);
 	errno = err;
 	return NULL;
 }
 
 /* Without a limit: "irrelevant for ibv_create_srq", says its man page. */
-struct ibv_srq *fakernic_create_srq(struct ibv_pd *pd,
-				    struct ibv_srq_init_attr *attr)
+struct ibv_srq *fakernic_ucreate_srq(struct ibv_pd *pd,
+				     struct ibv_srq_init_attr *attr)
 {
 	struct ibv_srq_init_attr_ex attr_ex = {
 		.srq_context = attr->srq_context,
@@ -197,7 +197,7 @@ struct ibv_srq *fakernic_create_srq(struct ibv_pd *pd,
 	};
 	struct ibv_srq *srq;
 
-	srq = fakernic_create_srq_ex(pd->context, &attr_ex);
+	srq = fakernic_ucreate_srq_ex(pd->context, &attr_ex);
 	if (srq) {
 		attr->attr.max_wr = attr_ex.attr.max_wr;
 		attr->attr.max_sge = attr_ex.attr.max_sge;
@@ -219,15 +219,15 @@ static int fakernic_resize_srq_locked(struct fakernic_srq *srq,
 	struct fakernic_queue old = srq->queue;
 	int err;
 
-	if (fakernic_srq_outstanding(srq) > queue->depth)
+	if (fakernic_usrq_outstanding(srq) > queue->depth)
 		return fakernic_refuse(
 			fakernic_to_context(srq->vsrq.srq.context), EINVAL,
 			"SRQ %u: %u receives do not fit into %u\n", srq->srqn,
-			fakernic_srq_outstanding(srq), queue->depth);
-	err = fakernic_srq_add_tags(srq, queue->depth);
+			fakernic_usrq_outstanding(srq), queue->depth);
+	err = fakernic_usrq_add_tags(srq, queue->depth);
 	if (err)
 		return err;
-	fakernic_queue_publish(queue, srq->pi);
+	fakernic_uqueue_publish(queue, srq->pi);
 	cmd.buf_va = (uintptr_t)queue->ring;
 	cmd.log_depth = queue->log_depth;
 	err = ibv_cmd_modify_srq(&srq->vsrq.srq, attr, mask, &cmd.ibv_cmd,
@@ -239,8 +239,8 @@ static int fakernic_resize_srq_locked(struct fakernic_srq *srq,
 	return 0;
 }
 
-int fakernic_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
-			int mask)
+int fakernic_umodify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
+			 int mask)
 {
 	struct fakernic_context *context = fakernic_to_context(ibsrq->context);
 	struct fakernic_srq *srq = fakernic_to_srq(ibsrq);
@@ -259,21 +259,21 @@ int fakernic_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
 		return fakernic_refuse(context, EINVAL,
 				       "SRQ %u: resize to %u\n", srq->srqn,
 				       attr->max_wr);
-	err = fakernic_queue_alloc(&queue, srq->queue.domain,
-				   FAKERNIC_RESOURCE_SRQ,
-				   fakernic_log2_ceil(attr->max_wr),
-				   srq->queue.log_stride);
+	err = fakernic_uqueue_alloc(&queue, srq->queue.domain,
+				    FAKERNIC_RESOURCE_SRQ,
+				    fakernic_log2_ceil(attr->max_wr),
+				    srq->queue.log_stride);
 	if (err)
 		return err;
 	fakernic_lock(&srq->lock);
 	err = fakernic_resize_srq_locked(srq, attr, mask, &queue);
 	fakernic_unlock(&srq->lock);
 	/* Frees the old ring, or the new one if the resize failed. */
-	fakernic_queue_free(&queue);
+	fakernic_uqueue_free(&queue);
 	return err;
 }
 
-int fakernic_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
+int fakernic_uquery_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 {
 	struct fakernic_srq *srq = fakernic_to_srq(ibsrq);
 	struct ibv_query_srq cmd;
@@ -287,28 +287,28 @@ int fakernic_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 	return 0;
 }
 
-int fakernic_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srqn)
+int fakernic_uget_srq_num(struct ibv_srq *ibsrq, uint32_t *srqn)
 {
 	*srqn = fakernic_to_srq(ibsrq)->srqn;
 	return 0;
 }
 
-int fakernic_destroy_srq(struct ibv_srq *ibsrq)
+int fakernic_udestroy_srq(struct ibv_srq *ibsrq)
 {
 	struct fakernic_context *context = fakernic_to_context(ibsrq->context);
 	struct fakernic_table *table = &context->srq_table;
 	struct fakernic_srq *srq = fakernic_to_srq(ibsrq);
 	int err;
 
-	/* No lock is held, as in fakernic_destroy_qp(). */
+	/* No lock is held, as in fakernic_udestroy_qp(). */
 	err = ibv_cmd_destroy_srq(ibsrq);
 	if (err)
 		return err;
 	pthread_mutex_lock(&table->mutex);
-	while (fakernic_table_find(table, srq->srqn) == srq &&
+	while (fakernic_utable_find(table, srq->srqn) == srq &&
 	       !fakernic_try_forget_srq_locked(context, srq))
-		fakernic_table_yield_locked(table);
+		fakernic_utable_yield_locked(table);
 	pthread_mutex_unlock(&table->mutex);
-	fakernic_srq_free(srq);
+	fakernic_usrq_free(srq);
 	return 0;
 }

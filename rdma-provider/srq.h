@@ -31,45 +31,45 @@ struct fakernic_srq {
  * On success attr has the actual depth and number of SGEs: at least those
  * requested.
  */
-struct ibv_srq *fakernic_create_srq(struct ibv_pd *pd,
-				    struct ibv_srq_init_attr *attr);
+struct ibv_srq *fakernic_ucreate_srq(struct ibv_pd *pd,
+				     struct ibv_srq_init_attr *attr);
 
 /* Likewise, also for XRC SRQs. EINVAL: a PD, domain or CQ is missing. */
-struct ibv_srq *fakernic_create_srq_ex(struct ibv_context *context,
-				       struct ibv_srq_init_attr_ex *attr);
+struct ibv_srq *fakernic_ucreate_srq_ex(struct ibv_context *context,
+					struct ibv_srq_init_attr_ex *attr);
 
 /* EINVAL: a resize below the number of outstanding receives. */
-int fakernic_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr,
-			int mask);
+int fakernic_umodify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr,
+			 int mask);
 
 /* Returns the ring's depth and the kernel's limit. */
-int fakernic_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int fakernic_uquery_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
 
 /* Never fails. */
-int fakernic_get_srq_num(struct ibv_srq *srq, uint32_t *srqn);
+int fakernic_uget_srq_num(struct ibv_srq *srq, uint32_t *srqn);
 
 /*
  * EBUSY: a QP receives from it. Removes the completions of an XRC SRQ from its
  * CQ.
  */
-int fakernic_destroy_srq(struct ibv_srq *srq);
+int fakernic_udestroy_srq(struct ibv_srq *srq);
 
 /*
  * Grows the tag arrays to count; the new tags are free. ENOMEM: nothing
  * changed. The caller owns the SRQ or holds its lock.
  */
-int fakernic_srq_add_tags(struct fakernic_srq *srq, uint32_t count);
+int fakernic_usrq_add_tags(struct fakernic_srq *srq, uint32_t count);
 
 /*
  * Called for a receive's CQE with its CQ locked: returns the wr_id and frees
  * the tag. False: the tag is not in use.
  */
-bool fakernic_srq_complete(struct fakernic_srq *srq, uint32_t tag,
-			   uint64_t *wr_id);
+bool fakernic_usrq_complete(struct fakernic_srq *srq, uint32_t tag,
+			    uint64_t *wr_id);
 
-/* As fakernic_rq_post(). */
-int fakernic_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
-			   struct ibv_recv_wr **bad_wr);
+/* As fakernic_urq_post(). */
+int fakernic_upost_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+			    struct ibv_recv_wr **bad_wr);
 
 static inline struct fakernic_srq *fakernic_to_srq(struct ibv_srq *srq)
 {
@@ -77,7 +77,7 @@ static inline struct fakernic_srq *fakernic_to_srq(struct ibv_srq *srq)
 }
 
 /* Receives posted and not completed. The lock is held. */
-static inline uint32_t fakernic_srq_outstanding(const struct fakernic_srq *srq)
+static inline uint32_t fakernic_usrq_outstanding(const struct fakernic_srq *srq)
 {
 	return srq->tag_count - srq->free_count;
 }

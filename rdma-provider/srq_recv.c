@@ -17,7 +17,7 @@
 
 #define FAKERNIC_SRQ_PLACE	((1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX) - 1)
 
-int fakernic_srq_add_tags(struct fakernic_srq *srq, uint32_t count)
+int fakernic_usrq_add_tags(struct fakernic_srq *srq, uint32_t count)
 {
 	uint32_t *free_tag, *tag;
 	uint64_t *wr_id;
@@ -43,8 +43,8 @@ int fakernic_srq_add_tags(struct fakernic_srq *srq, uint32_t count)
 	return 0;
 }
 
-bool fakernic_srq_complete(struct fakernic_srq *srq, uint32_t tag,
-			   uint64_t *wr_id)
+bool fakernic_usrq_complete(struct fakernic_srq *srq, uint32_t tag,
+			    uint64_t *wr_id)
 {
 	uint32_t place = tag & FAKERNIC_SRQ_PLACE;
 	bool posted;
@@ -69,18 +69,18 @@ static int fakernic_post_one_srq_recv(struct fakernic_srq *srq,
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->sge_max)
 		return EINVAL;
 	/* No more than depth are outstanding, so the next slot is free too. */
-	if (fakernic_srq_outstanding(srq) >= srq->queue.depth)
+	if (fakernic_usrq_outstanding(srq) >= srq->queue.depth)
 		return ENOMEM;
 	tag = srq->free_tag[--srq->free_count];
 	srq->wr_id[tag & FAKERNIC_SRQ_PLACE] = wr->wr_id;
-	fakernic_write_recv(fakernic_queue_entry(&srq->queue, srq->pi), tag,
+	fakernic_write_recv(fakernic_uqueue_entry(&srq->queue, srq->pi), tag,
 			    wr);
 	srq->pi++;
 	return 0;
 }
 
-int fakernic_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
-			   struct ibv_recv_wr **bad_wr)
+int fakernic_upost_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
+			    struct ibv_recv_wr **bad_wr)
 {
 	struct fakernic_srq *srq = fakernic_to_srq(ibsrq);
 	uint32_t first;
@@ -100,7 +100,7 @@ int fakernic_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 		}
 	}
 	if (srq->pi != first)
-		fakernic_queue_publish(&srq->queue, srq->pi);
+		fakernic_uqueue_publish(&srq->queue, srq->pi);
 	fakernic_unlock(&srq->lock);
 	return err;
 }

@@ -28,8 +28,8 @@ static inline uint64_t fakernic_ticks(void)
 }
 
 /* Stamps the index that is stored next. The queue must have a ring. */
-static inline void fakernic_queue_stamp(struct fakernic_queue *queue,
-					struct ibv_context *context)
+static inline void fakernic_uqueue_stamp(struct fakernic_queue *queue,
+					 struct ibv_context *context)
 {
 	if (fakernic_to_context(context)->features & FAKERNIC_FEATURE_STAMPS)
 		*(volatile __le64 *)&queue->record->stamp =

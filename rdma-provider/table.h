@@ -33,8 +33,8 @@ struct fakernic_table {
 };
 
 /* The object with this number (24 bits), or NULL. */
-static inline void *fakernic_table_find(struct fakernic_table *table,
-					uint32_t number)
+static inline void *fakernic_utable_find(struct fakernic_table *table,
+					 uint32_t number)
 {
 	struct fakernic_table_page *page;
 
@@ -51,8 +51,8 @@ static inline void *fakernic_table_find(struct fakernic_table *table,
  * The first object with number *number or higher, or NULL; sets *number. The
  * walk lock is held.
  */
-static inline void *fakernic_table_next_locked(struct fakernic_table *table,
-					       uint32_t *number)
+static inline void *fakernic_utable_next_locked(struct fakernic_table *table,
+						uint32_t *number)
 {
 	void *object;
 
@@ -63,7 +63,7 @@ static inline void *fakernic_table_next_locked(struct fakernic_table *table,
 			*number = (*number | FAKERNIC_TABLE_MASK) + 1;
 			continue;
 		}
-		object = fakernic_table_find(table, *number);
+		object = fakernic_utable_find(table, *number);
 		if (object)
 			return object;
 		++*number;
@@ -75,7 +75,7 @@ static inline void *fakernic_table_next_locked(struct fakernic_table *table,
  * Releases the mutex for a moment: the thread that holds a CQ the caller needs
  * may be waiting for the mutex.
  */
-static inline void fakernic_table_yield_locked(struct fakernic_table *table)
+static inline void fakernic_utable_yield_locked(struct fakernic_table *table)
 {
 	pthread_mutex_unlock(&table->mutex);
 	sched_yield();
@@ -83,8 +83,8 @@ static inline void fakernic_table_yield_locked(struct fakernic_table *table)
 }
 
 /* The mutex is held. 0 or ENOMEM. */
-static inline int fakernic_table_put_locked(struct fakernic_table *table,
-					    uint32_t number, void *object)
+static inline int fakernic_utable_put_locked(struct fakernic_table *table,
+					     uint32_t number, void *object)
 {
 	uint32_t high = (number >> FAKERNIC_TABLE_SHIFT) & FAKERNIC_TABLE_MASK;
 	struct fakernic_table_page *page;
@@ -103,8 +103,8 @@ static inline int fakernic_table_put_locked(struct fakernic_table *table,
 }
 
 /* The mutex is held, the walk lock is not; the number is in the table. */
-static inline void fakernic_table_remove_locked(struct fakernic_table *table,
-						uint32_t number)
+static inline void fakernic_utable_remove_locked(struct fakernic_table *table,
+						 uint32_t number)
 {
 	struct fakernic_table_page *page;
 
@@ -117,14 +117,14 @@ static inline void fakernic_table_remove_locked(struct fakernic_table *table,
 	pthread_mutex_unlock(&table->walk);
 }
 
-static inline void fakernic_table_init(struct fakernic_table *table)
+static inline void fakernic_utable_init(struct fakernic_table *table)
 {
 	pthread_mutex_init(&table->mutex, NULL);
 	pthread_mutex_init(&table->walk, NULL);
 }
 
 /* Frees the pages. The table must be empty. */
-static inline void fakernic_table_free(struct fakernic_table *table)
+static inline void fakernic_utable_free(struct fakernic_table *table)
 {
 	unsigned int i;
 

@@ -43,12 +43,12 @@ static int fakernic_post_wq_recv(struct ibv_wq *ibwq, struct ibv_recv_wr *wr,
 				       "WQ %u: receive refused: it is in RESET\n",
 				       ibwq->wq_num);
 	}
-	return fakernic_rq_post(&fakernic_to_wq(ibwq)->rq, ibwq->context,
-				ibwq->wq_num, wr, bad_wr);
+	return fakernic_urq_post(&fakernic_to_wq(ibwq)->rq, ibwq->context,
+				 ibwq->wq_num, wr, bad_wr);
 }
 
-static int fakernic_check_wq(struct fakernic_context *context,
-			     const struct ibv_wq_init_attr *attr)
+static int fakernic_ucheck_wq(struct fakernic_context *context,
+			      const struct ibv_wq_init_attr *attr)
 {
 	if (!check_comp_mask(attr->comp_mask, IBV_WQ_INIT_ATTR_FLAGS) ||
 	    (attr->comp_mask & IBV_WQ_INIT_ATTR_FLAGS && attr->create_flags) ||
@@ -69,7 +69,7 @@ static int fakernic_check_wq(struct fakernic_context *context,
 static void fakernic_free_wq(struct fakernic_wq *wq)
 {
 	fakernic_lock_destroy(&wq->rq.lock);
-	fakernic_rq_free(&wq->rq);
+	fakernic_urq_free(&wq->rq);
 	free(wq);
 }
 
@@ -83,9 +83,9 @@ fakernic_new_wq(const struct fakernic_context *context,
 	wq = calloc(1, sizeof(*wq));
 	if (!wq)
 		return NULL;
-	errno = fakernic_rq_alloc(&wq->rq, attr->pd,
-				  fakernic_log2_ceil(attr->max_wr),
-				  log_stride);
+	errno = fakernic_urq_alloc(&wq->rq, attr->pd,
+				   fakernic_log2_ceil(attr->max_wr),
+				   log_stride);
 	if (errno) {
 		free(wq);
 		return NULL;
@@ -103,14 +103,14 @@ static int fakernic_enter_wq(struct fakernic_context *context,
 
 	pthread_mutex_lock(&table->mutex);
 	while (!fakernic_try_forget_number_locked(context, wq->wq.wq_num))
-		fakernic_table_yield_locked(table);
-	err = fakernic_table_put_locked(&context->wq_table, wq->wq.wq_num, wq);
+		fakernic_utable_yield_locked(table);
+	err = fakernic_utable_put_locked(&context->wq_table, wq->wq.wq_num, wq);
 	pthread_mutex_unlock(&table->mutex);
 	return err;
 }
 
-struct ibv_wq *fakernic_create_wq(struct ibv_context *ibctx,
-				  struct ibv_wq_init_attr *attr)
+struct ibv_wq *fakernic_ucreate_wq(struct ibv_context *ibctx,
+				   struct ibv_wq_init_attr *attr)
 {
 	struct fakernic_context *context = fakernic_to_context(ibctx);
 	struct fakernic_cmd_create_wq_resp resp = {};
@@ -119,7 +119,7 @@ struct ibv_wq *fakernic_create_wq(struct ibv_context *ibctx,
 	struct fakernic_wq *wq;
 	int err;
 
-	errno = fakernic_check_wq(context, attr);
+	errno = fakernic_ucheck_wq(context, attr);
 	if (errno)
 		return NULL;
 	wq = fakernic_new_wq(context, attr);
@@ -164,7 +164,7 @@ static bool fakernic_wq_states_exist(const struct ibv_wq_attr *attr)
 		attr->curr_wq_state <= IBV_WQS_ERR);
 }
 
-int fakernic_modify_wq(struct ibv_wq *ibwq, struct ibv_wq_attr *attr)
+int fakernic_umodify_wq(struct ibv_wq *ibwq, struct ibv_wq_attr *attr)
 {
 	struct fakernic_wq *wq = fakernic_to_wq(ibwq);
 	struct ibv_modify_wq cmd = {};
@@ -181,26 +181,26 @@ int fakernic_modify_wq(struct ibv_wq *ibwq, struct ibv_wq_attr *attr)
 	/* The device no longer uses its queue and restarts at index 0. */
 	fakernic_lock_cqs(ibwq->cq, NULL);
 	fakernic_clean_cq_of_qp_locked(ibwq->cq, ibwq->wq_num);
-	fakernic_rq_reset(&wq->rq);
+	fakernic_urq_reset(&wq->rq);
 	fakernic_unlock_cqs(ibwq->cq, NULL);
 	return 0;
 }
 
-int fakernic_destroy_wq(struct ibv_wq *ibwq)
+int fakernic_udestroy_wq(struct ibv_wq *ibwq)
 {
 	struct fakernic_context *context = fakernic_to_context(ibwq->context);
 	struct fakernic_table *table = &context->qp_table;
 	struct fakernic_wq *wq = fakernic_to_wq(ibwq);
 	int err;
 
-	/* No lock is held, as in fakernic_destroy_qp(). */
+	/* No lock is held, as in fakernic_udestroy_qp(). */
 	err = ibv_cmd_destroy_wq(ibwq);
 	if (err)
 		return err;
 	pthread_mutex_lock(&table->mutex);
-	while (fakernic_table_find(&context->wq_table, ibwq->wq_num) == wq &&
+	while (fakernic_utable_find(&context->wq_table, ibwq->wq_num) == wq &&
 	       !fakernic_try_forget_number_locked(context, ibwq->wq_num))
-		fakernic_table_yield_locked(table);
+		fakernic_utable_yield_locked(table);
 	pthread_mutex_unlock(&table->mutex);
 	fakernic_free_wq(wq);
 	return 0;
@@ -209,8 +209,8 @@ int fakernic_destroy_wq(struct ibv_wq *ibwq)
 /* ---- indirection tables -------------------------------------------------- */
 
 struct ibv_rwq_ind_table *
-fakernic_create_rwq_ind_table(struct ibv_context *ibctx,
-			      struct ibv_rwq_ind_table_init_attr *attr)
+fakernic_ucreate_rwq_ind_table(struct ibv_context *ibctx,
+			       struct ibv_rwq_ind_table_init_attr *attr)
 {
 	struct fakernic_context *context = fakernic_to_context(ibctx);
 	struct ib_uverbs_ex_create_rwq_ind_table_resp resp = {};
@@ -239,7 +239,7 @@ fakernic_create_rwq_ind_table(struct ibv_context *ibctx,
 	return table;
 }
 
-int fakernic_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
+int fakernic_udestroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
 {
 	int err;
 
@@ -252,8 +252,8 @@ int fakernic_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
 
 /* ---- RSS QPs ------------------------------------------------------------- */
 
-static int fakernic_check_hash(struct fakernic_context *context,
-			       const struct ibv_rx_hash_conf *hash)
+static int fakernic_ucheck_hash(struct fakernic_context *context,
+				const struct ibv_rx_hash_conf *hash)
 {
 	if (hash->rx_hash_function != IBV_RX_HASH_FUNC_TOEPLITZ ||
 	    hash->rx_hash_fields_mask & ~(uint64_t)FAKERNIC_HASH_FIELDS)
@@ -270,8 +270,8 @@ static int fakernic_check_hash(struct fakernic_context *context,
 	return 0;
 }
 
-static int fakernic_check_rss_qp(struct fakernic_context *context,
-				 const struct ibv_qp_init_attr_ex *attr)
+static int fakernic_ucheck_rss_qp(struct fakernic_context *context,
+				  const struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t needed = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_RX_HASH |
 				IBV_QP_INIT_ATTR_IND_TABLE;
@@ -292,7 +292,7 @@ static int fakernic_check_rss_qp(struct fakernic_context *context,
 	    attr->cap.max_inline_data)
 		return fakernic_refuse(context, EINVAL,
 				       "RSS QP: no PD, table or hash, or queues of its own\n");
-	return fakernic_check_hash(context, &attr->rx_hash_conf);
+	return fakernic_ucheck_hash(context, &attr->rx_hash_conf);
 }
 
 static int fakernic_create_rss_qp_hw(struct fakernic_qp *qp,
@@ -321,13 +321,13 @@ static int fakernic_create_rss_qp_hw(struct fakernic_qp *qp,
 	return err;
 }
 
-struct ibv_qp *fakernic_create_rss_qp(struct ibv_context *ibctx,
-				      struct ibv_qp_init_attr_ex *attr)
+struct ibv_qp *fakernic_ucreate_rss_qp(struct ibv_context *ibctx,
+				       struct ibv_qp_init_attr_ex *attr)
 {
 	struct fakernic_qp *qp;
 	int err;
 
-	errno = fakernic_check_rss_qp(fakernic_to_context(ibctx), attr);
+	errno = fakernic_ucheck_rss_qp(fakernic_to_context(ibctx), attr);
 	if (errno)
 		return NULL;
 	qp = calloc(1, sizeof(*qp));

@@ -23,21 +23,21 @@
 #include "queue.h"
 #include "sq.h"
 
-static inline void *fakernic_sq_at(struct fakernic_sq *sq, uint32_t offset)
+static inline void *fakernic_usq_at(struct fakernic_sq *sq, uint32_t offset)
 {
 	return (uint8_t *)sq->wqe + offset;
 }
 
-/* Returns EINVAL and keeps the reason for fakernic_sq_explain(). */
-static inline int fakernic_sq_bad(struct fakernic_sq *sq, const char *why)
+/* Returns EINVAL and keeps the reason for fakernic_usq_explain(). */
+static inline int fakernic_usq_bad(struct fakernic_sq *sq, const char *why)
 {
 	sq->why = why;
 	return EINVAL;
 }
 
 /* Logs why a request was refused. A full queue (ENOMEM) is not logged. */
-static inline int fakernic_sq_explain(const struct ibv_qp *qp, int err,
-				      const struct fakernic_sq *sq)
+static inline int fakernic_usq_explain(const struct ibv_qp *qp, int err,
+				       const struct fakernic_sq *sq)
 {
 	return err != EINVAL ? err :
 		fakernic_refuse(fakernic_to_context(qp->context), err,
@@ -46,15 +46,15 @@ static inline int fakernic_sq_explain(const struct ibv_qp *qp, int err,
 }
 
 /* Starts a WQE: finds room and writes its header. 0 or an errno value. */
-static inline int fakernic_sq_begin(struct fakernic_sq *sq, uint64_t wr_id,
-				    uint8_t opcode, unsigned int send_flags,
-				    uint32_t imm_or_key)
+static inline int fakernic_usq_begin(struct fakernic_sq *sq, uint64_t wr_id,
+				     uint8_t opcode, unsigned int send_flags,
+				     uint32_t imm_or_key)
 {
-	uint32_t slot = fakernic_queue_slot(&sq->queue, sq->pi);
+	uint32_t slot = fakernic_uqueue_slot(&sq->queue, sq->pi);
 	uint8_t flags = 0;
 
 	if (send_flags & IBV_SEND_IP_CSUM && !sq->csum_flags)
-		return fakernic_sq_bad(sq, "no checksums for this QP");
+		return fakernic_usq_bad(sq, "no checksums for this QP");
 	if (sq->wr_pi - atomic_load_explicit(&sq->wr_ci,
 					     memory_order_acquire) >=
 	    sq->wr_max)
@@ -68,7 +68,7 @@ static inline int fakernic_sq_begin(struct fakernic_sq *sq, uint64_t wr_id,
 	if (send_flags & IBV_SEND_IP_CSUM)
 		flags |= sq->csum_flags;
 	sq->wqe = slot + sq->bb_max <= sq->queue.depth ?
-		fakernic_queue_entry(&sq->queue, slot) : (void *)sq->staging;
+		fakernic_uqueue_entry(&sq->queue, slot) : (void *)sq->staging;
 	*sq->wqe = (struct fakernic_sq_hdr) {
 		.opcode = opcode,
 		.flags = flags,
@@ -79,10 +79,11 @@ static inline int fakernic_sq_begin(struct fakernic_sq *sq, uint64_t wr_id,
 	return 0;
 }
 
-static inline void fakernic_sq_put_rdma(struct fakernic_sq *sq, uint64_t address,
-					uint32_t rkey, uint32_t flush)
+static inline void
+fakernic_usq_put_rdma(struct fakernic_sq *sq, uint64_t address,
+		      uint32_t rkey, uint32_t flush)
 {
-	struct fakernic_sq_rdma *rdma = fakernic_sq_at(sq, sizeof(*sq->wqe));
+	struct fakernic_sq_rdma *rdma = fakernic_usq_at(sq, sizeof(*sq->wqe));
 
 	*rdma = (struct fakernic_sq_rdma) {
 		.remote_address = htole64(address),
@@ -92,12 +93,13 @@ static inline void fakernic_sq_put_rdma(struct fakernic_sq *sq, uint64_t address
 	sq->wqe_bytes = FAKERNIC_SQ_DATA_OFFSET_RDMA;
 }
 
-static inline void fakernic_sq_put_atomic(struct fakernic_sq *sq, uint64_t address,
-					  uint32_t rkey, uint64_t swap_or_add,
-					  uint64_t compare)
+static inline void
+fakernic_usq_put_atomic(struct fakernic_sq *sq, uint64_t address,
+			uint32_t rkey, uint64_t swap_or_add,
+			uint64_t compare)
 {
 	struct fakernic_sq_atomic *atomic =
-		fakernic_sq_at(sq, sizeof(*sq->wqe));
+		fakernic_usq_at(sq, sizeof(*sq->wqe));
 
 	*atomic = (struct fakernic_sq_atomic) {
 		.remote_address = htole64(address),
@@ -108,10 +110,11 @@ static inline void fakernic_sq_put_atomic(struct fakernic_sq *sq, uint64_t addre
 	sq->wqe_bytes = FAKERNIC_SQ_DATA_OFFSET_ATOMIC;
 }
 
-static inline void fakernic_sq_put_ud(struct fakernic_sq *sq, struct ibv_ah *ah,
-				      uint32_t qpn, uint32_t qkey)
+static inline void
+fakernic_usq_put_ud(struct fakernic_sq *sq, struct ibv_ah *ah,
+		    uint32_t qpn, uint32_t qkey)
 {
-	struct fakernic_sq_ud *ud = fakernic_sq_at(sq, sizeof(*sq->wqe));
+	struct fakernic_sq_ud *ud = fakernic_usq_at(sq, sizeof(*sq->wqe));
 
 	ud->av = fakernic_to_ah(ah)->av;
 	ud->dest_qpn = htole32(qpn & FAKERNIC_QPN_MAX);
@@ -119,21 +122,22 @@ static inline void fakernic_sq_put_ud(struct fakernic_sq *sq, struct ibv_ah *ah,
 }
 
 /* Puts the zeroed address segment of a SEND; data may follow. */
-static inline void fakernic_sq_put_send(struct fakernic_sq *sq)
+static inline void fakernic_usq_put_send(struct fakernic_sq *sq)
 {
 	if (sq->data_offset > sizeof(*sq->wqe))
-		memset(fakernic_sq_at(sq, sizeof(*sq->wqe)), 0,
+		memset(fakernic_usq_at(sq, sizeof(*sq->wqe)), 0,
 		       sq->data_offset - sizeof(*sq->wqe));
 	sq->wqe_bytes = sq->data_offset;
 }
 
 /* A window has remote rights only (IBTA 10.6.7), so LOCAL_WRITE is ignored. */
-static inline void fakernic_sq_put_bind(struct fakernic_sq *sq, uint32_t mw_key,
-					uint32_t new_key,
-					const struct ibv_mw_bind_info *info)
+static inline void
+fakernic_usq_put_bind(struct fakernic_sq *sq, uint32_t mw_key,
+		      uint32_t new_key,
+		      const struct ibv_mw_bind_info *info)
 {
 	struct fakernic_sq_bind_mw *bind =
-		fakernic_sq_at(sq, sizeof(*sq->wqe));
+		fakernic_usq_at(sq, sizeof(*sq->wqe));
 
 	*bind = (struct fakernic_sq_bind_mw) {
 		.address = htole64(info->addr),
@@ -147,10 +151,11 @@ static inline void fakernic_sq_put_bind(struct fakernic_sq *sq, uint32_t mw_key,
 	sq->wqe_bytes += sizeof(*bind);
 }
 
-static inline void fakernic_sq_put_sge(struct fakernic_sq *sq, uint64_t address,
-				       uint32_t length, uint32_t lkey)
+static inline void
+fakernic_usq_put_sge(struct fakernic_sq *sq, uint64_t address,
+		     uint32_t length, uint32_t lkey)
 {
-	struct fakernic_sge *sge = fakernic_sq_at(sq, sq->wqe_bytes);
+	struct fakernic_sge *sge = fakernic_usq_at(sq, sq->wqe_bytes);
 
 	*sge = (struct fakernic_sge) {
 		.address = htole64(address),
@@ -162,14 +167,15 @@ static inline void fakernic_sq_put_sge(struct fakernic_sq *sq, uint64_t address,
 }
 
 /* Appends to the inline data. 0 or EINVAL. */
-static inline int fakernic_sq_put_inline(struct fakernic_sq *sq, const void *data,
-					 size_t length)
+static inline int
+fakernic_usq_put_inline(struct fakernic_sq *sq, const void *data,
+			size_t length)
 {
 	uint32_t before = le16toh(sq->wqe->inline_length);
 
 	if (length > sq->inline_max - before)
-		return fakernic_sq_bad(sq, "more data than max_inline_data");
-	memcpy(fakernic_sq_at(sq, sq->wqe_bytes), data, length);
+		return fakernic_usq_bad(sq, "more data than max_inline_data");
+	memcpy(fakernic_usq_at(sq, sq->wqe_bytes), data, length);
 	sq->wqe->flags |= FAKERNIC_SQ_INLINE;
 	sq->wqe->inline_length = htole16(before + length);
 	sq->wqe_bytes += length;
@@ -177,15 +183,15 @@ static inline int fakernic_sq_put_inline(struct fakernic_sq *sq, const void *dat
 }
 
 /* Completes the current WQE. Cannot fail. */
-static inline void fakernic_sq_end(struct fakernic_sq *sq)
+static inline void fakernic_usq_end(struct fakernic_sq *sq)
 {
-	uint32_t slot = fakernic_queue_slot(&sq->queue, sq->pi);
+	uint32_t slot = fakernic_uqueue_slot(&sq->queue, sq->pi);
 	uint32_t bb_count = DIV_ROUND_UP(sq->wqe_bytes, FAKERNIC_SQ_BB_SIZE);
 	uint32_t to_end = min_t(uint32_t, bb_count, sq->queue.depth - slot);
 
 	sq->wqe->bb_count = bb_count;
 	if ((void *)sq->wqe == (void *)sq->staging) {
-		memcpy(fakernic_queue_entry(&sq->queue, slot), sq->staging,
+		memcpy(fakernic_uqueue_entry(&sq->queue, slot), sq->staging,
 		       to_end << FAKERNIC_SQ_BB_SHIFT);
 		memcpy(sq->queue.ring,
 		       (uint8_t *)sq->staging +
@@ -200,24 +206,24 @@ static inline void fakernic_sq_end(struct fakernic_sq *sq)
 }
 
 /* Rings the doorbell for all completed WQEs. */
-static inline void fakernic_sq_ring(struct fakernic_qp *qp)
+static inline void fakernic_usq_ring(struct fakernic_qp *qp)
 {
 	struct ibv_qp *ibqp = &qp->vqp.qp;
 
-	fakernic_queue_publish(&qp->sq.queue, qp->sq.pi);
+	fakernic_uqueue_publish(&qp->sq.queue, qp->sq.pi);
 	fakernic_ring_sq(fakernic_to_context(ibqp->context)->uar,
 			 ibqp->qp_num, qp->sq.pi);
 }
 
 /* IBTA 10.8.2: work requests are refused before RTS. 0 or an errno value. */
-static inline int fakernic_check_sender(const struct ibv_qp *qp,
-					struct fakernic_sq *sq)
+static inline int fakernic_ucheck_sender(const struct ibv_qp *qp,
+					 struct fakernic_sq *sq)
 {
 	if (!sq->queue.ring)
 		return ENOMEM;
 	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT ||
 	    qp->state == IBV_QPS_RTR)
-		return fakernic_sq_bad(sq, "the QP is not in RTS yet");
+		return fakernic_usq_bad(sq, "the QP is not in RTS yet");
 	return 0;
 }
 

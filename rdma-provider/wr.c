@@ -63,9 +63,9 @@ static void fakernic_wr_start(struct ibv_qp_ex *ibqp)
 	sq->batch_pi = sq->pi;
 	sq->batch_wr_pi = sq->wr_pi;
 	sq->wqe = NULL;
-	sq->batch_err = fakernic_check_sender(&qp->vqp.qp, sq);
+	sq->batch_err = fakernic_ucheck_sender(&qp->vqp.qp, sq);
 	if (!sq->batch_err)
-		fakernic_queue_stamp(&sq->queue, qp->vqp.qp.context);
+		fakernic_uqueue_stamp(&sq->queue, qp->vqp.qp.context);
 }
 
 static void fakernic_wr_roll_back(struct fakernic_sq *sq)
@@ -82,13 +82,13 @@ static int fakernic_wr_complete(struct ibv_qp_ex *ibqp)
 	int err = sq->batch_err;
 
 	if (err) {
-		fakernic_sq_explain(&qp->vqp.qp, err, sq);
+		fakernic_usq_explain(&qp->vqp.qp, err, sq);
 		fakernic_wr_roll_back(sq);
 	} else {
 		if (sq->wqe)
-			fakernic_sq_end(sq);
+			fakernic_usq_end(sq);
 		if (sq->pi != sq->batch_pi)
-			fakernic_sq_ring(qp);
+			fakernic_usq_ring(qp);
 	}
 	fakernic_unlock(&sq->lock);
 	return err;
@@ -112,9 +112,9 @@ static struct fakernic_sq *fakernic_wr_begin(struct ibv_qp_ex *qp,
 	if (sq->batch_err)
 		return NULL;
 	if (sq->wqe)
-		fakernic_sq_end(sq);
-	sq->batch_err = fakernic_sq_begin(sq, qp->wr_id, opcode, qp->wr_flags,
-					  imm_or_key);
+		fakernic_usq_end(sq);
+	sq->batch_err = fakernic_usq_begin(sq, qp->wr_id, opcode, qp->wr_flags,
+					   imm_or_key);
 	return sq->batch_err ? NULL : sq;
 }
 
@@ -124,7 +124,7 @@ static void fakernic_wr_begin_send(struct ibv_qp_ex *qp, uint8_t opcode,
 	struct fakernic_sq *sq = fakernic_wr_begin(qp, opcode, imm_or_key);
 
 	if (sq)
-		fakernic_sq_put_send(sq);
+		fakernic_usq_put_send(sq);
 }
 
 static void fakernic_wr_begin_rdma(struct ibv_qp_ex *qp, uint8_t opcode,
@@ -134,7 +134,7 @@ static void fakernic_wr_begin_rdma(struct ibv_qp_ex *qp, uint8_t opcode,
 	struct fakernic_sq *sq = fakernic_wr_begin(qp, opcode, imm);
 
 	if (sq)
-		fakernic_sq_put_rdma(sq, address, rkey, 0);
+		fakernic_usq_put_rdma(sq, address, rkey, 0);
 }
 
 static void fakernic_wr_begin_atomic(struct ibv_qp_ex *qp, uint8_t opcode,
@@ -144,8 +144,8 @@ static void fakernic_wr_begin_atomic(struct ibv_qp_ex *qp, uint8_t opcode,
 	struct fakernic_sq *sq = fakernic_wr_begin(qp, opcode, 0);
 
 	if (sq)
-		fakernic_sq_put_atomic(sq, address, rkey, swap_or_add,
-				       compare);
+		fakernic_usq_put_atomic(sq, address, rkey, swap_or_add,
+					compare);
 }
 
 static void fakernic_wr_send(struct ibv_qp_ex *qp)
@@ -205,8 +205,8 @@ static void fakernic_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey,
 
 	if (!sq)
 		return;
-	fakernic_sq_put_rdma(sq, address, rkey, 0);
-	sq->batch_err = fakernic_sq_put_inline(sq, data, sizeof(uint64_t));
+	fakernic_usq_put_rdma(sq, address, rkey, 0);
+	sq->batch_err = fakernic_usq_put_inline(sq, data, sizeof(uint64_t));
 }
 
 #ifndef FAKERNIC_LACK_FLUSH
@@ -221,7 +221,7 @@ static void fakernic_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey,
 		return;
 	if (type & ~(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT) ||
 	    level > IBV_FLUSH_MR || length > UINT32_MAX) {
-		sq->batch_err = fakernic_sq_bad(sq, "bad flush");
+		sq->batch_err = fakernic_usq_bad(sq, "bad flush");
 		return;
 	}
 	if (type & IBV_FLUSH_GLOBAL)
@@ -230,9 +230,9 @@ static void fakernic_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey,
 		flush |= FAKERNIC_FLUSH_PERSISTENT;
 	if (level == IBV_FLUSH_MR)
 		flush |= FAKERNIC_FLUSH_LEVEL_MR;
-	fakernic_sq_put_rdma(sq, address, rkey, flush);
+	fakernic_usq_put_rdma(sq, address, rkey, flush);
 	if (level == IBV_FLUSH_RANGE)
-		fakernic_sq_put_sge(sq, 0, length, 0);
+		fakernic_usq_put_sge(sq, 0, length, 0);
 }
 #endif
 
@@ -248,7 +248,7 @@ static void fakernic_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw,
 	struct fakernic_sq *sq = fakernic_wr_begin(qp, FAKERNIC_SQ_BIND_MW, 0);
 
 	if (sq)
-		fakernic_sq_put_bind(sq, mw->rkey, rkey, info);
+		fakernic_usq_put_bind(sq, mw->rkey, rkey, info);
 }
 
 static void fakernic_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah,
@@ -257,9 +257,9 @@ static void fakernic_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah,
 	struct fakernic_sq *sq = fakernic_open_sq(qp);
 
 	if (sq && !ah)
-		sq->batch_err = fakernic_sq_bad(sq, "no address handle");
+		sq->batch_err = fakernic_usq_bad(sq, "no address handle");
 	else if (sq)
-		fakernic_sq_put_ud(sq, ah, remote_qpn, remote_qkey);
+		fakernic_usq_put_ud(sq, ah, remote_qpn, remote_qkey);
 }
 
 static void fakernic_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t srqn)
@@ -296,12 +296,12 @@ static void fakernic_wr_set_sge_list(struct ibv_qp_ex *qp, size_t count,
 	max = fakernic_wqe_sge_max(sq);
 	if (sq->wqe->inline_length || count > max ||
 	    count + sq->wqe->sge_count > max) {
-		sq->batch_err = fakernic_sq_bad(sq, "too many SGEs");
+		sq->batch_err = fakernic_usq_bad(sq, "too many SGEs");
 		return;
 	}
 	for (i = 0; i < count; i++)
-		fakernic_sq_put_sge(sq, list[i].addr, list[i].length,
-				    list[i].lkey);
+		fakernic_usq_put_sge(sq, list[i].addr, list[i].length,
+				     list[i].lkey);
 }
 
 static void fakernic_wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey,
@@ -328,12 +328,12 @@ static void fakernic_wr_set_inline_data_list(struct ibv_qp_ex *qp,
 	/* Only an operation that sends data can have it inline. */
 	if (sq->wqe->sge_count ||
 	    !(sq->wqe->opcode <= FAKERNIC_SQ_RDMA_WRITE_IMM)) {
-		sq->batch_err = fakernic_sq_bad(sq, "no room for inline data");
+		sq->batch_err = fakernic_usq_bad(sq, "no room for inline data");
 		return;
 	}
 	for (i = 0; i < count && !sq->batch_err; i++)
-		sq->batch_err = fakernic_sq_put_inline(sq, list[i].addr,
-						       list[i].length);
+		sq->batch_err = fakernic_usq_put_inline(sq, list[i].addr,
+							list[i].length);
 }
 
 static void fakernic_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr,

@@ -13,7 +13,7 @@ struct fakernic_qp;
 /*
  * Sets the functions that send_ops_flags (IBV_QP_EX_WITH_*) requests.
  * EOPNOTSUPP: this QP does not support one of them. Called after
- * fakernic_sq_size().
+ * fakernic_usq_size().
  */
 int fakernic_set_builders(struct fakernic_qp *qp, enum ibv_qp_type type,
 			  uint64_t send_ops_flags);

@@ -13,8 +13,8 @@
 #include "qp.h"
 #include "xrc.h"
 
-struct ibv_xrcd *fakernic_open_xrcd(struct ibv_context *context,
-				    struct ibv_xrcd_init_attr *attr)
+struct ibv_xrcd *fakernic_uopen_xrcd(struct ibv_context *context,
+				     struct ibv_xrcd_init_attr *attr)
 {
 	struct ib_uverbs_open_xrcd_resp resp = {};
 	struct ibv_open_xrcd cmd = {};
@@ -34,7 +34,7 @@ struct ibv_xrcd *fakernic_open_xrcd(struct ibv_context *context,
 	return &xrcd->xrcd;
 }
 
-int fakernic_close_xrcd(struct ibv_xrcd *ibxrcd)
+int fakernic_uclose_xrcd(struct ibv_xrcd *ibxrcd)
 {
 	struct verbs_xrcd *xrcd = container_of(ibxrcd, struct verbs_xrcd, xrcd);
 	int err;
@@ -47,8 +47,8 @@ int fakernic_close_xrcd(struct ibv_xrcd *ibxrcd)
 }
 
 /* Another handle to a target QP of the domain, even of another process. */
-struct ibv_qp *fakernic_open_qp(struct ibv_context *context,
-				struct ibv_qp_open_attr *attr)
+struct ibv_qp *fakernic_uopen_qp(struct ibv_context *context,
+				 struct ibv_qp_open_attr *attr)
 {
 	struct ib_uverbs_create_qp_resp resp = {};
 	struct ibv_open_qp cmd = {};

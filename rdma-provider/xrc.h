@@ -8,14 +8,14 @@
 #include <infiniband/driver.h>
 
 /* Opens a domain, which belongs to attr's file if it has one. */
-struct ibv_xrcd *fakernic_open_xrcd(struct ibv_context *context,
-				    struct ibv_xrcd_init_attr *attr);
+struct ibv_xrcd *fakernic_uopen_xrcd(struct ibv_context *context,
+				     struct ibv_xrcd_init_attr *attr);
 
 /* EBUSY: the domain still has objects of this process. */
-int fakernic_close_xrcd(struct ibv_xrcd *xrcd);
+int fakernic_uclose_xrcd(struct ibv_xrcd *xrcd);
 
-/* Another handle to a target QP; freed by fakernic_destroy_qp(). */
-struct ibv_qp *fakernic_open_qp(struct ibv_context *context,
-				struct ibv_qp_open_attr *attr);
+/* Another handle to a target QP; freed by fakernic_udestroy_qp(). */
+struct ibv_qp *fakernic_uopen_qp(struct ibv_context *context,
+				 struct ibv_qp_open_attr *attr);
 
 #endif

@@ -27,7 +27,7 @@ static void capabilities_are_rounded_up_and_told(void)
 	CHECK(world.cap.max_send_wr == 10 && world.cap.max_recv_wr == 16);
 	CHECK(world.cap.max_send_sge == 10 && world.cap.max_recv_sge == 3);
 	CHECK(world.cap.max_inline_data == 160);
-	CHECK(!fakernic_query_qp(world.qp, &attr, IBV_QP_CAP, &init));
+	CHECK(!fakernic_uquery_qp(world.qp, &attr, IBV_QP_CAP, &init));
 	CHECK(!memcmp(&attr.cap, &world.cap, sizeof(attr.cap)));
 	world_end(&world);
 }
@@ -39,12 +39,12 @@ static void too_large_capabilities_are_refused(void)
 		.send_cq = world.cq, .recv_cq = world.cq,
 		.qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 16385 } };
 
-	CHECK(!fakernic_create_qp(world.pd, &attr) && errno == EINVAL);
+	CHECK(!fakernic_ucreate_qp(world.pd, &attr) && errno == EINVAL);
 	attr.cap = (struct ibv_qp_cap) { .max_send_wr = 1, .max_send_sge = 31 };
-	CHECK(!fakernic_create_qp(world.pd, &attr) && errno == EINVAL);
+	CHECK(!fakernic_ucreate_qp(world.pd, &attr) && errno == EINVAL);
 	attr.cap = (struct ibv_qp_cap) { .max_send_wr = 1,
 					 .max_inline_data = 513 };
-	CHECK(!fakernic_create_qp(world.pd, &attr) && errno == EINVAL);
+	CHECK(!fakernic_ucreate_qp(world.pd, &attr) && errno == EINVAL);
 	world_end(&world);
 }
 
@@ -54,7 +54,7 @@ static struct ibv_wc poll_in_vain(struct world *world, int limit, int *polls)
 	struct ibv_wc wc = {};
 
 	for (*polls = 0; *polls < limit; ++*polls)
-		if (fakernic_poll_cq(world->cq, 1, &wc))
+		if (fakernic_upoll_cq(world->cq, 1, &wc))
 			break;
 	return wc;
 }
@@ -88,10 +88,10 @@ static void outstanding_work_is_flushed_when_the_device_is(uint64_t gone_ns)
 		wr.send_flags = i != 1 ? IBV_SEND_SIGNALED : 0;
 		CHECK(!post(&world, &wr));
 		recv.wr_id = 200 + i;
-		CHECK(i == 2 || !fakernic_post_recv(world.qp, &recv, &bad));
+		CHECK(i == 2 || !fakernic_upost_recv(world.qp, &recv, &bad));
 	}
 	CHECK(complete_send(&world, world.qp, 0));
-	CHECK(fakernic_poll_cq(world.cq, 9, wc) == 1 && wc[0].wr_id == 100);
+	CHECK(fakernic_upoll_cq(world.cq, 9, wc) == 1 && wc[0].wr_id == 100);
 	CHECK(!wc[0].status);
 	/* It lives, however long it takes. */
 	poll_in_vain(&world, 10000, &polls);
@@ -101,19 +101,19 @@ static void outstanding_work_is_flushed_when_the_device_is(uint64_t gone_ns)
 	wc[0] = poll_in_vain(&world, 1000, &polls);
 	CHECK(polls < 1000);
 	check_flushed(&wc[0], &world, 101, false);
-	CHECK(fakernic_poll_cq(world.cq, 9, wc) == 3);
+	CHECK(fakernic_upoll_cq(world.cq, 9, wc) == 3);
 	check_flushed(&wc[0], &world, 102, false);
 	check_flushed(&wc[1], &world, 200, true);
 	check_flushed(&wc[2], &world, 201, true);
-	CHECK(!fakernic_poll_cq(world.cq, 9, wc));
+	CHECK(!fakernic_upoll_cq(world.cq, 9, wc));
 	/* Whatever is posted now is flushed, too, more than the queue holds. */
 	for (i = 0; i < 100; i++) {
 		wr.wr_id = i;
 		CHECK(!post(&world, &wr));
-		CHECK(fakernic_poll_cq(world.cq, 9, wc) == 1);
+		CHECK(fakernic_upoll_cq(world.cq, 9, wc) == 1);
 		check_flushed(&wc[0], &world, i, false);
 	}
-	CHECK(!fakernic_destroy_qp(idle));
+	CHECK(!fakernic_udestroy_qp(idle));
 	world_end(&world);
 }
 
@@ -157,13 +157,13 @@ static void last_completion_is_told_once(void)
 	hurried = &world;
 	CHECK(!sigaction(SIGSEGV, &action, &before));
 	CHECK(!mprotect(world.context, MODEL_CONTEXT_SIZE, PROT_NONE));
-	CHECK(fakernic_poll_cq(world.cq, 1, wc) == 1);
+	CHECK(fakernic_upoll_cq(world.cq, 1, wc) == 1);
 	CHECK(!sigaction(SIGSEGV, &before, NULL));
 	CHECK(world.context->gone);
 	CHECK(wc[0].wr_id == 100 && !wc[0].status);
-	CHECK(fakernic_poll_cq(world.cq, 9, wc) == 1);
+	CHECK(fakernic_upoll_cq(world.cq, 9, wc) == 1);
 	check_flushed(&wc[0], &world, 101, false);
-	CHECK(!fakernic_poll_cq(world.cq, 9, wc));
+	CHECK(!fakernic_upoll_cq(world.cq, 9, wc));
 	world_end(&world);
 }
 
@@ -176,13 +176,13 @@ static void who_sleeps_is_told_of_the_end_at_once(void)
 	struct ibv_wc wc;
 
 	world.context->clock_page = &page;
-	CHECK(!fakernic_post_recv(world.qp, &recv, &bad));
-	fakernic_cq_event(world.cq);
-	CHECK(!fakernic_poll_cq(world.cq, 1, &wc));
+	CHECK(!fakernic_upost_recv(world.qp, &recv, &bad));
+	fakernic_ucq_event(world.cq);
+	CHECK(!fakernic_upoll_cq(world.cq, 1, &wc));
 	page.time_ns = 0;
-	CHECK(!fakernic_poll_cq(world.cq, 1, &wc));
-	fakernic_cq_event(world.cq);
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	CHECK(!fakernic_upoll_cq(world.cq, 1, &wc));
+	fakernic_ucq_event(world.cq);
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
 	check_flushed(&wc, &world, 3, true);
 	world_end(&world);
 }
@@ -196,10 +196,10 @@ static void end_with_an_entry(struct world *world,
 				  .send_flags = IBV_SEND_SIGNALED };
 
 	world->context->clock_page = page;
-	CHECK(!fakernic_post_recv(world->qp, &recv, &bad));
+	CHECK(!fakernic_upost_recv(world->qp, &recv, &bad));
 	CHECK(!post(world, &wr) && complete_send(world, world->qp, 0));
-	fakernic_cq_event(world->cq);
-	fakernic_cq_event(world->cq);
+	fakernic_ucq_event(world->cq);
+	fakernic_ucq_event(world->cq);
 }
 
 static void an_entry_hides_no_end(void)
@@ -213,10 +213,10 @@ static void an_entry_hides_no_end(void)
 
 		end_with_an_entry(&world, &page);
 		if (i) {
-			CHECK(fakernic_poll_cq(world.cq, 4, wc) == 2);
+			CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 2);
 		} else {
-			CHECK(fakernic_poll_cq(world.cq, 1, wc) == 1);
-			CHECK(fakernic_poll_cq(world.cq, 1, wc + 1) == 1);
+			CHECK(fakernic_upoll_cq(world.cq, 1, wc) == 1);
+			CHECK(fakernic_upoll_cq(world.cq, 1, wc + 1) == 1);
 		}
 		CHECK(wc[0].wr_id == 2 && wc[0].status == IBV_WC_SUCCESS);
 		check_flushed(wc + 1, &world, 3, true);
@@ -255,9 +255,9 @@ static void nobody_keeps_a_sleeper_from_its_flush(void)
 
 	CHECK(!post(&world, &wr));
 	world.context->clock_page = &page;
-	fakernic_cq_event(world.cq);
+	fakernic_ucq_event(world.cq);
 	pthread_mutex_lock(&world.context->qp_table.mutex);
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
 	pthread_mutex_unlock(&world.context->qp_table.mutex);
 	check_flushed(&wc, &world, 3, false);
 	world_end(&world);
@@ -276,25 +276,25 @@ static void extended_polls_are_flushed(void)
 	struct ibv_cq_ex *ex;
 	struct ibv_qp *qp;
 
-	ex = fakernic_create_cq_ex(&world.context->vctx.context, &attr);
+	ex = fakernic_ucreate_cq_ex(&world.context->vctx.context, &attr);
 	CHECK(ex);
 	init.send_cq = world.cq;
 	init.recv_cq = ibv_cq_ex_to_cq(ex);
-	qp = fakernic_create_qp(world.pd, &init);
+	qp = fakernic_ucreate_qp(world.pd, &init);
 	CHECK(qp);
 	qp->state = IBV_QPS_RTR;
-	CHECK(!fakernic_post_recv(qp, &recv, &bad));
+	CHECK(!fakernic_upost_recv(qp, &recv, &bad));
 	world.context->clock_page = &page;
 	/* Who was woken is told at once. */
-	fakernic_cq_event(ibv_cq_ex_to_cq(ex));
+	fakernic_ucq_event(ibv_cq_ex_to_cq(ex));
 	CHECK(!ex->start_poll(ex, &poll));
 	CHECK(ex->wr_id == 7 && ex->status == IBV_WC_WR_FLUSH_ERR);
 	CHECK(ex->read_opcode(ex) == IBV_WC_RECV);
 	CHECK(ex->read_vendor_err(ex) == FAKERNIC_VENDOR_FLUSHED);
 	CHECK(ex->next_poll(ex) == ENOENT);
 	ex->end_poll(ex);
-	CHECK(!fakernic_destroy_qp(qp));
-	CHECK(!fakernic_destroy_cq(ibv_cq_ex_to_cq(ex)));
+	CHECK(!fakernic_udestroy_qp(qp));
+	CHECK(!fakernic_udestroy_cq(ibv_cq_ex_to_cq(ex)));
 	world_end(&world);
 }
 
@@ -306,9 +306,9 @@ static void posting_in_the_wrong_state_is_refused(void)
 
 	world.qp->state = IBV_QPS_RTR;
 	CHECK(post(&world, &wr) == EINVAL);
-	CHECK(!fakernic_post_recv(world.qp, &recv, &bad));
+	CHECK(!fakernic_upost_recv(world.qp, &recv, &bad));
 	world.qp->state = IBV_QPS_RESET;
-	CHECK(fakernic_post_recv(world.qp, &recv, &bad) == EINVAL);
+	CHECK(fakernic_upost_recv(world.qp, &recv, &bad) == EINVAL);
 	world_end(&world);
 }
 
@@ -321,7 +321,7 @@ static void full_queue_takes_exactly_max_send_wr(void)
 	for (i = 0; i < 11; i++)
 		wr[i] = (struct ibv_send_wr) { .opcode = IBV_WR_SEND,
 			.next = i < 10 ? &wr[i + 1] : NULL };
-	CHECK(fakernic_post_send(world.qp, wr, &bad) == ENOMEM);
+	CHECK(fakernic_upost_send(world.qp, wr, &bad) == ENOMEM);
 	CHECK(bad == &wr[10]);
 	CHECK(model_record(&model_qp(world.qp)->sq) == 10);
 	world_end(&world);
@@ -351,7 +351,7 @@ static void bad_request_ends_the_list(void)
 
 	for (i = 0; i < ARRAY_SIZE(bads); i++) {
 		good.next = &bads[i];
-		CHECK(fakernic_post_send(world.qp, &good, &bad) == EINVAL);
+		CHECK(fakernic_upost_send(world.qp, &good, &bad) == EINVAL);
 		CHECK(bad == &bads[i]);
 		CHECK(model_record(&model_qp(world.qp)->sq) == i + 1);
 		CHECK(le64toh(*(__le64 *)world.context->uar) ==
@@ -568,10 +568,10 @@ static void both_interfaces_write_the_same_wqes(void)
 			check_wqe_data(hdr, &wr, type == IBV_QPT_UD);
 			complete_send(&world, world.qp, index);
 			complete_send(&world, other.qp, index2);
-			CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
-			CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+			CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
+			CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
 		}
-		CHECK(!fakernic_destroy_qp(other.qp));
+		CHECK(!fakernic_udestroy_qp(other.qp));
 		world_end(&world);
 	}
 }
@@ -590,7 +590,7 @@ static void windows_are_bound_with_remote_rights(void)
 		 uint8_t rest[512]; } wqe;
 	uint32_t index;
 
-	CHECK(!fakernic_bind_mw(world.qp, &mw, &bind));
+	CHECK(!fakernic_ubind_mw(world.qp, &mw, &bind));
 	CHECK(mw.rkey == 0x200);
 	CHECK(model_take_send(model_qp(world.qp), &wqe, &index));
 	CHECK(wqe.hdr.opcode == FAKERNIC_SQ_BIND_MW && wqe.hdr.bb_count == 1);
@@ -652,7 +652,7 @@ static void receives_and_polls_are_memory_only(void)
 	memset(world.context->uar, 0xee, FAKERNIC_PAGE_SIZE);
 	wr.sg_list = sge;
 	wr.num_sge = 2;
-	CHECK(!fakernic_post_recv(world.qp, &wr, &bad));
+	CHECK(!fakernic_upost_recv(world.qp, &wr, &bad));
 	CHECK(model_record(&qp->rq) == 1);
 	CHECK(model_take_recv(&qp->rq, &slot));
 	CHECK(slot.wqe.sge_count == 2 && slot.sge[1].address == htole64(4) &&
@@ -663,7 +663,7 @@ static void receives_and_polls_are_memory_only(void)
 		.opcode = FAKERNIC_CQE_RECV_RDMA_IMM,
 		.flags = FAKERNIC_CQE_IMM | FAKERNIC_CQE_GRH,
 		.imm_or_key = htole32(0x01020304), .byte_count = htole32(9) });
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
 	CHECK(wc.wr_id == 42 && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM);
 	CHECK(wc.wc_flags == (IBV_WC_WITH_IMM | IBV_WC_GRH));
 	CHECK(wc.imm_data == htobe32(0x01020304) && wc.byte_len == 9);
@@ -682,7 +682,7 @@ static int rings_at(struct world *world, int polls)
 
 	*doorbell = ~0ULL;
 	for (i = 1; i <= polls; i++) {
-		CHECK(fakernic_poll_cq(world->cq, 1, &wc) == 0);
+		CHECK(fakernic_upoll_cq(world->cq, 1, &wc) == 0);
 		if (*doorbell == 0)
 			return i;
 	}
@@ -716,32 +716,32 @@ static void arming_tells_the_consumer_index(void)
 	unsigned int i;
 
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
-	CHECK(!fakernic_req_notify_cq(world.cq, 0));
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
+	CHECK(!fakernic_ureq_notify_cq(world.cq, 0));
 	CHECK(*doorbell == htole64(1ULL << 32 | 1));
-	CHECK(!fakernic_req_notify_cq(world.cq, 1));
+	CHECK(!fakernic_ureq_notify_cq(world.cq, 1));
 	CHECK(*doorbell == htole64(1ULL << 56 | 1ULL << 32 | 1));
 	/*
 	 * What has come and was not polled makes an event, in a full CQ, too.
 	 */
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 1));
-	CHECK(!fakernic_req_notify_cq(world.cq, 0));
+	CHECK(!fakernic_ureq_notify_cq(world.cq, 0));
 	CHECK(*doorbell == htole64(1ULL << 32 | 1));
 	for (i = 2; i < 1U + world.cq->cqe; i++)
 		CHECK(complete_send(&world, world.qp, i));
 	CHECK(!complete_send(&world, world.qp, i));
-	CHECK(!fakernic_req_notify_cq(world.cq, 0));
+	CHECK(!fakernic_ureq_notify_cq(world.cq, 0));
 	CHECK(*doorbell == htole64(1ULL << 32 | 1));
 	CHECK(!post(&world, &wr));
 	/* The entry whose event was taken is known; those behind it are not. */
-	fakernic_cq_event(world.cq);
-	CHECK(!fakernic_req_notify_cq(world.cq, 0));
+	fakernic_ucq_event(world.cq);
+	CHECK(!fakernic_ureq_notify_cq(world.cq, 0));
 	CHECK(*doorbell == htole64(1ULL << 32 | 2));
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
-	CHECK(!fakernic_req_notify_cq(world.cq, 0));
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
+	CHECK(!fakernic_ureq_notify_cq(world.cq, 0));
 	CHECK(*doorbell == htole64(1ULL << 32 | 2));
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
-	CHECK(!fakernic_req_notify_cq(world.cq, 0));
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
+	CHECK(!fakernic_ureq_notify_cq(world.cq, 0));
 	CHECK(*doorbell == htole64(1ULL << 32 | 3));
 	world_end(&world);
 }
@@ -752,7 +752,7 @@ static uint32_t armed_at(struct world *world)
 	__le64 *doorbell = (void *)((uint8_t *)world->context->uar +
 				    FAKERNIC_DOORBELL_CQ_ARM);
 
-	CHECK(!fakernic_req_notify_cq(world->cq, 0));
+	CHECK(!fakernic_ureq_notify_cq(world->cq, 0));
 	return le64toh(*doorbell);
 }
 
@@ -763,7 +763,7 @@ static void send_and_poll(struct world *world, uint32_t index)
 	struct ibv_wc wc;
 
 	CHECK(!post(world, &wr) && complete_send(world, world->qp, index));
-	CHECK(fakernic_poll_cq(world->cq, 1, &wc) == 1);
+	CHECK(fakernic_upoll_cq(world->cq, 1, &wc) == 1);
 }
 
 /*
@@ -779,20 +779,20 @@ static void a_late_event_tells_of_nothing_new(void)
 	CHECK(armed_at(&world) == 0);
 	send_and_poll(&world, 0);
 	CHECK(armed_at(&world) == 1);
-	fakernic_cq_event(world.cq);
+	fakernic_ucq_event(world.cq);
 	CHECK(armed_at(&world) == 1);
 	/* The same while the ring becomes another. */
 	send_and_poll(&world, 1);
-	CHECK(!fakernic_resize_cq(world.cq, 100));
-	fakernic_cq_event(world.cq);
+	CHECK(!fakernic_uresize_cq(world.cq, 100));
+	fakernic_ucq_event(world.cq);
 	CHECK(armed_at(&world) == 0);
 	/* Nor of the entry that has come since, of which nobody was told. */
 	send_and_poll(&world, 2);
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 3));
-	fakernic_cq_event(world.cq);
+	fakernic_ucq_event(world.cq);
 	CHECK(armed_at(&world) == 1);
 	/* Whose own event, then, is one. */
-	fakernic_cq_event(world.cq);
+	fakernic_ucq_event(world.cq);
 	CHECK(armed_at(&world) == 2);
 	world_end(&world);
 }
@@ -813,13 +813,13 @@ static void event_without_a_lock_tells_of_its_entry(void)
 	world_extended(&world, &attr, 0);
 	CHECK(armed_at(&world) == 0);
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
-	fakernic_cq_event(world.cq);
+	fakernic_ucq_event(world.cq);
 	CHECK(armed_at(&world) == 1);
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
 	CHECK(armed_at(&world) == 1);
 	/* The next one is news to who polled after the event. */
-	fakernic_cq_event(world.cq);
-	CHECK(!fakernic_poll_cq(world.cq, 1, &wc));
+	fakernic_ucq_event(world.cq);
+	CHECK(!fakernic_upoll_cq(world.cq, 1, &wc));
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 1));
 	CHECK(armed_at(&world) == 1);
 	world_end(&world);
@@ -839,7 +839,7 @@ static void who_polls_may_arm(void)
 	/* Ends the test if it waits for itself. */
 	alarm(10);
 	CHECK(!ex->start_poll(ex, &poll) && armed_at(&world) == 1);
-	fakernic_cq_event(world.cq);
+	fakernic_ucq_event(world.cq);
 	CHECK(armed_at(&world) == 1);
 	ex->end_poll(ex);
 	CHECK(armed_at(&world) == 1);
@@ -860,7 +860,7 @@ static void an_entry_that_was_taken_stays_as_it_was(void)
 	ex = world_extended(&world, &attr, 0);
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
 	CHECK(!ex->start_poll(ex, &poll));
-	memset(fakernic_queue_entry(&fakernic_to_cq(world.cq)->queue, 0), 0xff,
+	memset(fakernic_uqueue_entry(&fakernic_to_cq(world.cq)->queue, 0), 0xff,
 	       sizeof(struct fakernic_cqe));
 	CHECK(ex->read_qp_num(ex) == world.qp->qp_num);
 	CHECK(ex->read_opcode(ex) == IBV_WC_SEND);
@@ -877,11 +877,11 @@ static void an_old_event_tells_of_nothing_new(void)
 
 	CHECK(armed_at(&world) == 0);
 	CHECK(complete_send(&world, world.qp, 0));
-	fakernic_cq_event(world.cq);
+	fakernic_ucq_event(world.cq);
 	CHECK(armed_at(&world) == 1);
 	cq->ci += many;
 	model_cq(world.cq)->index += many;
-	fakernic_queue_tell(&cq->queue, cq->ci);
+	fakernic_uqueue_store(&cq->queue, cq->ci);
 	send_and_poll(&world, 0);
 	CHECK(armed_at(&world) == many + 1);
 	world_end(&world);
@@ -901,7 +901,7 @@ static uint8_t sl_of(struct world *world, struct ibv_cq_ex *ex,
 	cqe.opcode = FAKERNIC_CQE_RECV;
 	cqe.wqe_index = htole32(world_receive(world));
 	CHECK(model_complete(model_cq(world->cq), cqe));
-	CHECK(fakernic_poll_cq(world->cq, 1, &wc) == 1);
+	CHECK(fakernic_upoll_cq(world->cq, 1, &wc) == 1);
 	cqe.wqe_index = htole32(world_receive(world));
 	CHECK(model_complete(model_cq(ibv_cq_ex_to_cq(ex)), cqe));
 	CHECK(!ex->start_poll(ex, &attr));
@@ -918,7 +918,7 @@ static void sl_tells_the_network(void)
 	struct world world = world_of(IBV_QPT_UD);
 	struct ibv_cq_ex *ex;
 
-	ex = fakernic_create_cq_ex(world.pd->context, &attr);
+	ex = fakernic_ucreate_cq_ex(world.pd->context, &attr);
 	CHECK(ex);
 #define SL_OF(...) sl_of(&world, ex, (struct fakernic_cqe) { __VA_ARGS__ })
 	CHECK(SL_OF(.network_type = FAKERNIC_GID_IPV4) == 10);
@@ -929,7 +929,7 @@ static void sl_tells_the_network(void)
 		    .flags = FAKERNIC_CQE_VLAN) == 0);
 	CHECK(SL_OF(.network_type = FAKERNIC_GID_IPV4, .sl = 5) == 5);
 #undef SL_OF
-	CHECK(!fakernic_destroy_cq(ibv_cq_ex_to_cq(ex)));
+	CHECK(!fakernic_udestroy_cq(ibv_cq_ex_to_cq(ex)));
 	world_end(&world);
 }
 
@@ -947,18 +947,18 @@ static void reset_cleans_the_cq(void)
 	for (round = 0; round < 5; round++) {
 		for (i = 0; i < 250; i++) {
 			wr.wr_id = i;
-			CHECK(!fakernic_post_send(other, &wr, &bad));
+			CHECK(!fakernic_upost_send(other, &wr, &bad));
 			complete_send(&world, other, 250 * round + i);
 			complete_send(&world, world.qp, 0);
 		}
-		CHECK(!fakernic_modify_qp(world.qp, &attr, IBV_QP_STATE));
-		count = fakernic_poll_cq(world.cq, 512, wc);
+		CHECK(!fakernic_umodify_qp(world.qp, &attr, IBV_QP_STATE));
+		count = fakernic_upoll_cq(world.cq, 512, wc);
 		CHECK(count == 250);
 		for (i = 0; i < count; i++)
 			CHECK(wc[i].wr_id == i &&
 			      wc[i].qp_num == other->qp_num);
 	}
-	CHECK(!fakernic_destroy_qp(other));
+	CHECK(!fakernic_udestroy_qp(other));
 	world_end(&world);
 }
 
@@ -973,8 +973,8 @@ static void reset_returns_both_rings_to_their_start(void)
 
 	for (i = 0; i < 10; i++)
 		CHECK(!post(&world, &wr) &&
-		      !fakernic_post_recv(world.qp, &recv, &bad));
-	CHECK(!fakernic_modify_qp(world.qp, &attr, IBV_QP_STATE));
+		      !fakernic_upost_recv(world.qp, &recv, &bad));
+	CHECK(!fakernic_umodify_qp(world.qp, &attr, IBV_QP_STATE));
 	CHECK(model_record(&qp->sq) == 0 && model_record(&qp->rq) == 0);
 	world.qp->state = IBV_QPS_RTS;
 	for (i = 0; i < 10; i++)
@@ -989,7 +989,7 @@ static void srq_tags_are_kept(void)
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 20 } };
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
 	struct world world = world_of(IBV_QPT_RC);
-	struct ibv_srq *srq = fakernic_create_srq(world.pd, &init);
+	struct ibv_srq *srq = fakernic_ucreate_srq(world.pd, &init);
 	struct ibv_qp_cap cap = { .max_send_wr = 1 };
 	struct ibv_qp *qp = world_qp(&world, IBV_QPT_RC, &cap, 0, srq);
 	struct fakernic_rq_wqe wqe[32];
@@ -1003,8 +1003,8 @@ static void srq_tags_are_kept(void)
 		struct ibv_wc wc[32];
 
 		for (i = 0; i < 32; i++, wr.wr_id = i)
-			CHECK(!fakernic_post_srq_recv(srq, &wr, &bad));
-		CHECK(fakernic_post_srq_recv(srq, &wr, &bad) == ENOMEM);
+			CHECK(!fakernic_upost_srq_recv(srq, &wr, &bad));
+		CHECK(fakernic_upost_srq_recv(srq, &wr, &bad) == ENOMEM);
 		for (count = 0; model_take_recv(model_srq(), slot); count++)
 			memcpy(&wqe[count], slot, sizeof(wqe[0]));
 		CHECK(count == 32);
@@ -1019,14 +1019,14 @@ static void srq_tags_are_kept(void)
 					       .opcode = FAKERNIC_CQE_RECV });
 			wqe[pick] = wqe[i];
 		}
-		polled = fakernic_poll_cq(world.cq, below(33), wc);
+		polled = fakernic_upoll_cq(world.cq, below(33), wc);
 		for (i = 0; i < polled; i++)
 			seen |= 1ULL << wc[i].wr_id;
 		CHECK(__builtin_popcountll(seen) == polled);
-		CHECK(!fakernic_modify_qp(qp, &attr, IBV_QP_STATE));
-		CHECK(fakernic_poll_cq(world.cq, 32, wc) == 0);
+		CHECK(!fakernic_umodify_qp(qp, &attr, IBV_QP_STATE));
+		CHECK(fakernic_upoll_cq(world.cq, 32, wc) == 0);
 	}
-	CHECK(!fakernic_destroy_qp(qp) && !fakernic_destroy_srq(srq));
+	CHECK(!fakernic_udestroy_qp(qp) && !fakernic_udestroy_srq(srq));
 	world_end(&world);
 }
 
@@ -1057,19 +1057,19 @@ static void receives_complete_once(void)
 	uint32_t first, tag;
 	unsigned int i;
 
-	CHECK(!fakernic_post_recv(world.qp, &wr, &bad));
+	CHECK(!fakernic_upost_recv(world.qp, &wr, &bad));
 	first = next_tag(ring);
 	tell(&world, world.qp, 0, first);
 	tell(&world, world.qp, 0, first);
-	CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1);
-	CHECK(fakernic_poll_cq(world.cq, 4, wc) == 0);
+	CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1);
+	CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 0);
 	for (i = 1; i <= world.cap.max_recv_wr; i++) {
 		wr.wr_id = i;
-		CHECK(!fakernic_post_recv(world.qp, &wr, &bad));
+		CHECK(!fakernic_upost_recv(world.qp, &wr, &bad));
 		tag = next_tag(ring);
 		tell(&world, world.qp, 0, first);
 		tell(&world, world.qp, 0, tag);
-		CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1);
+		CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1);
 		CHECK(wc[0].wr_id == i);
 	}
 	world_end(&world);
@@ -1084,12 +1084,12 @@ static void lost_receives_are_behind(void)
 	struct ibv_wc wc[4];
 
 	for (wr.wr_id = 10; wr.wr_id < 13; wr.wr_id++)
-		CHECK(!fakernic_post_recv(world.qp, &wr, &bad));
+		CHECK(!fakernic_upost_recv(world.qp, &wr, &bad));
 	next_tag(ring);
 	tell(&world, world.qp, 0, next_tag(ring));
-	CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 11);
+	CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 11);
 	atomic_store(&world.context->gone, true);
-	CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 12);
+	CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 12);
 	CHECK(wc[0].status == IBV_WC_WR_FLUSH_ERR);
 	world_end(&world);
 }
@@ -1113,7 +1113,7 @@ static void sends_complete_once(void)
 			CHECK(complete_send(&world, world.qp, first));
 		CHECK(complete_send(&world, world.qp, index + 8));
 		CHECK(complete_send(&world, world.qp, index));
-		CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1);
+		CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1);
 		CHECK(wc[0].wr_id == i);
 		first = index;
 	}
@@ -1125,7 +1125,7 @@ static void receives_of_an_srq_complete_once(void)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 4 } };
 	struct world world = world_of(IBV_QPT_RC);
-	struct ibv_srq *srq = fakernic_create_srq(world.pd, &init);
+	struct ibv_srq *srq = fakernic_ucreate_srq(world.pd, &init);
 	struct ibv_qp_cap cap = { .max_send_wr = 1 };
 	struct ibv_qp *qp = world_qp(&world, IBV_QPT_RC, &cap, 0, srq);
 	struct ibv_recv_wr wr = {}, *bad;
@@ -1135,20 +1135,20 @@ static void receives_of_an_srq_complete_once(void)
 
 	for (i = 0; i < 20; i++) {
 		wr.wr_id = i;
-		CHECK(!fakernic_post_srq_recv(srq, &wr, &bad));
+		CHECK(!fakernic_upost_srq_recv(srq, &wr, &bad));
 		tag = next_tag(model_srq());
 		if (i)
 			tell(&world, qp, MODEL_SRQN, last);
 		tell(&world, qp, MODEL_SRQN, tag);
 		tell(&world, qp, MODEL_SRQN, tag);
-		CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1);
+		CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1);
 		CHECK(wc[0].wr_id == i);
 		last = tag;
 	}
 	for (i = 0; i < init.attr.max_wr; i++)
-		CHECK(!fakernic_post_srq_recv(srq, &wr, &bad));
-	CHECK(fakernic_post_srq_recv(srq, &wr, &bad) == ENOMEM);
-	CHECK(!fakernic_destroy_qp(qp) && !fakernic_destroy_srq(srq));
+		CHECK(!fakernic_upost_srq_recv(srq, &wr, &bad));
+	CHECK(fakernic_upost_srq_recv(srq, &wr, &bad) == ENOMEM);
+	CHECK(!fakernic_udestroy_qp(qp) && !fakernic_udestroy_srq(srq));
 	world_end(&world);
 }
 
@@ -1170,7 +1170,7 @@ static void who_polls_may_destroy(void)
 	CHECK(complete_send(&world, other, 0));
 	CHECK(!ex->start_poll(ex, &poll));
 	CHECK(ex->read_qp_num(ex) == world.qp->qp_num);
-	CHECK(!fakernic_destroy_qp(other));
+	CHECK(!fakernic_udestroy_qp(other));
 	/* The device has room for two more. */
 	CHECK(complete_send(&world, world.qp, 7));
 	CHECK(ex->status == IBV_WC_SUCCESS && ex->read_byte_len(ex) == 0);
@@ -1194,12 +1194,12 @@ static void resize_keeps_what_was_not_polled(void)
 			CHECK(!post(&world, &wr));
 			complete_send(&world, world.qp, round * 8 + i);
 		}
-		CHECK(fakernic_poll_cq(world.cq, 3, wc) == 3);
-		CHECK(!fakernic_resize_cq(world.cq, 5 + below(100)));
-		CHECK(fakernic_poll_cq(world.cq, 8, wc) == 5);
+		CHECK(fakernic_upoll_cq(world.cq, 3, wc) == 3);
+		CHECK(!fakernic_uresize_cq(world.cq, 5 + below(100)));
+		CHECK(fakernic_upoll_cq(world.cq, 8, wc) == 5);
 		CHECK(wc[0].wr_id == 3 && wc[4].wr_id == 7);
 	}
-	CHECK(fakernic_resize_cq(world.cq, (1 << 22) + 1) == EINVAL);
+	CHECK(fakernic_uresize_cq(world.cq, (1 << 22) + 1) == EINVAL);
 	world_end(&world);
 }
 
@@ -1210,8 +1210,8 @@ static void completion_of_an_unknown_qp_is_an_error_once(void)
 
 	model_complete(model_cq(world.cq),
 		       (struct fakernic_cqe) { .qpn = htole32(0xabcdef) });
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) < 0);
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 0);
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) < 0);
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 0);
 	world_end(&world);
 }
 
@@ -1221,7 +1221,7 @@ static void extended_cq_gives_room_back_entry_by_entry(void)
 		.cqe = 4, .wc_flags = IBV_WC_STANDARD_FLAGS |
 				      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP };
 	struct world world = world_of(IBV_QPT_RC);
-	struct ibv_cq_ex *ex = fakernic_create_cq_ex(world.pd->context, &init);
+	struct ibv_cq_ex *ex = fakernic_ucreate_cq_ex(world.pd->context, &init);
 	struct model_ring *ring = model_cq(ibv_cq_ex_to_cq(ex));
 	struct ibv_poll_cq_attr attr = {};
 	struct ibv_recv_wr wr = {}, *bad;
@@ -1229,7 +1229,7 @@ static void extended_cq_gives_room_back_entry_by_entry(void)
 
 	CHECK(ex && ex->start_poll(ex, &attr) == ENOENT);
 	for (i = 0; i < 4; i++)
-		CHECK(!fakernic_post_recv(world.qp, &wr, &bad));
+		CHECK(!fakernic_upost_recv(world.qp, &wr, &bad));
 	for (i = 0; i < 4; i++)
 		CHECK(model_complete(ring, (struct fakernic_cqe) {
 			.qpn = htole32(world.qp->qp_num),
@@ -1249,7 +1249,7 @@ static void extended_cq_gives_room_back_entry_by_entry(void)
 	}
 	ex->end_poll(ex);
 	CHECK(model_record(ring) == 4);
-	CHECK(!fakernic_destroy_cq(ibv_cq_ex_to_cq(ex)));
+	CHECK(!fakernic_udestroy_cq(ibv_cq_ex_to_cq(ex)));
 	world_end(&world);
 }
 
@@ -1292,7 +1292,7 @@ static void swarm_of_sends(void)
 				CHECK(complete_send(&world, world.qp, index));
 			break;
 		case 2:
-			if (fakernic_poll_cq(world.cq, 1, &wc) != 1)
+			if (fakernic_upoll_cq(world.cq, 1, &wc) != 1)
 				break;
 			while (!signaled[polled])
 				polled++;

@@ -51,17 +51,17 @@ struct fakernic_context *model_context(void)
 	context->max_inline = FAKERNIC_INLINE_MAX;
 	context->max_send_sge = FAKERNIC_SGE_MAX;
 	context->max_recv_sge = FAKERNIC_SGE_MAX;
-	fakernic_table_init(&context->qp_table);
-	fakernic_table_init(&context->wq_table);
-	fakernic_table_init(&context->srq_table);
+	fakernic_utable_init(&context->qp_table);
+	fakernic_utable_init(&context->wq_table);
+	fakernic_utable_init(&context->srq_table);
 	return context;
 }
 
 void model_free_context(struct fakernic_context *context)
 {
-	fakernic_table_free(&context->qp_table);
-	fakernic_table_free(&context->wq_table);
-	fakernic_table_free(&context->srq_table);
+	fakernic_utable_free(&context->qp_table);
+	fakernic_utable_free(&context->wq_table);
+	fakernic_utable_free(&context->srq_table);
 	close(context->vctx.context.cmd_fd);
 	free(context->uar);
 	free(context);

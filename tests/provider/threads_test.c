@@ -61,8 +61,8 @@ static int receive_one(struct crowd *crowd, uint64_t wr_id)
 	struct ibv_recv_wr wr = { .wr_id = wr_id }, *bad;
 
 	return crowd->srq ?
-		fakernic_post_srq_recv(crowd->srq, &wr, &bad) :
-		fakernic_post_recv(crowd->world->qp, &wr, &bad);
+		fakernic_upost_srq_recv(crowd->srq, &wr, &bad) :
+		fakernic_upost_recv(crowd->world->qp, &wr, &bad);
 }
 
 static void *crowd_post(void *argument)
@@ -86,13 +86,13 @@ static void *crowd_poll(void *argument)
 	int i, count;
 
 	while (atomic_load(&crowd->polled) < TOTAL) {
-		count = fakernic_poll_cq(crowd->world->cq, 4, wc);
+		count = fakernic_upoll_cq(crowd->world->cq, 4, wc);
 		CHECK(count >= 0);
 		for (i = 0; i < count; i++)
 			atomic_fetch_add(&crowd->sum, wc[i].wr_id);
 		atomic_fetch_add(&crowd->polled, count);
 		if (!count) {
-			CHECK(!fakernic_req_notify_cq(crowd->world->cq, 0));
+			CHECK(!fakernic_ureq_notify_cq(crowd->world->cq, 0));
 			sched_yield();
 		}
 	}
@@ -121,7 +121,7 @@ static void *crowd_poll_ex(void *argument)
 			err = ex->next_poll(ex);
 		} while (!err);
 		CHECK(err == ENOENT);
-		CHECK(!fakernic_req_notify_cq(ibv_cq_ex_to_cq(ex), 0));
+		CHECK(!fakernic_ureq_notify_cq(ibv_cq_ex_to_cq(ex), 0));
 		ex->end_poll(ex);
 	}
 	return NULL;
@@ -231,7 +231,7 @@ static void *resize_cq(void *argument)
 
 	for (i = 0; i < COMMANDS; i++) {
 		pthread_mutex_lock(&device);
-		CHECK(!fakernic_resize_cq(crowd->world->cq, i % 2 ? 20 : 600));
+		CHECK(!fakernic_uresize_cq(crowd->world->cq, i % 2 ? 20 : 600));
 		pthread_mutex_unlock(&device);
 		sched_yield();
 	}
@@ -257,10 +257,10 @@ static void *resize_srq(void *argument)
 	for (i = 0; i < COMMANDS; i++) {
 		attr.max_wr = i % 2 ? 16 : 100;
 		pthread_mutex_lock(&device);
-		err = fakernic_modify_srq(crowd->srq, &attr, IBV_SRQ_MAX_WR);
+		err = fakernic_umodify_srq(crowd->srq, &attr, IBV_SRQ_MAX_WR);
 		pthread_mutex_unlock(&device);
 		CHECK(!err || err == EINVAL);
-		CHECK(!fakernic_query_srq(crowd->srq, &attr));
+		CHECK(!fakernic_uquery_srq(crowd->srq, &attr));
 		CHECK(attr.max_wr == 16 || attr.max_wr == 128);
 		sched_yield();
 	}
@@ -273,11 +273,11 @@ static void posts_to_an_srq_that_is_resized(void)
 	struct world world = world_of(IBV_QPT_RC);
 	struct crowd crowd = { .world = &world, .command = resize_srq };
 
-	crowd.srq = fakernic_create_srq(world.pd, &init);
+	crowd.srq = fakernic_ucreate_srq(world.pd, &init);
 	crowd.ring = model_srq();
 	CHECK(crowd.srq);
 	crowd_run(&crowd, receive_one, crowd_poll);
-	CHECK(!fakernic_destroy_srq(crowd.srq));
+	CHECK(!fakernic_udestroy_srq(crowd.srq));
 	world_end(&world);
 }
 
@@ -290,18 +290,18 @@ static void posts_to_an_srq_in_a_thread_domain(void)
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 16 } };
 	struct ibv_td_init_attr td_attr = {};
 	struct world world = world_of(IBV_QPT_RC);
-	struct ibv_td *td = fakernic_alloc_td(world.pd->context, &td_attr);
+	struct ibv_td *td = fakernic_ualloc_td(world.pd->context, &td_attr);
 	struct ibv_parent_domain_init_attr attr = { .pd = world.pd, .td = td };
 	struct ibv_pd *domain =
-		fakernic_alloc_parent_domain(world.pd->context, &attr);
+		fakernic_ualloc_parent_domain(world.pd->context, &attr);
 	struct crowd crowd = { .world = &world };
 
-	crowd.srq = fakernic_create_srq(domain, &init);
+	crowd.srq = fakernic_ucreate_srq(domain, &init);
 	crowd.ring = model_srq();
 	CHECK(crowd.srq);
 	crowd_run(&crowd, receive_one, crowd_poll);
-	CHECK(!fakernic_destroy_srq(crowd.srq));
-	CHECK(!fakernic_dealloc_pd(domain) && !fakernic_dealloc_td(td));
+	CHECK(!fakernic_udestroy_srq(crowd.srq));
+	CHECK(!fakernic_udealloc_pd(domain) && !fakernic_udealloc_td(td));
 	world_end(&world);
 }
 
@@ -312,7 +312,7 @@ static void *take_events(void *argument)
 	int i;
 
 	for (i = 0; i < POSTS; i++)
-		fakernic_cq_event(world->cq);
+		fakernic_ucq_event(world->cq);
 	return NULL;
 }
 
@@ -331,9 +331,9 @@ static void events_of_a_cq_without_a_lock(void)
 	world_extended(&world, &attr, 0);
 	CHECK(!pthread_create(&other, NULL, take_events, &world));
 	for (i = 0; i < COMMANDS; i++) {
-		CHECK(!fakernic_resize_cq(world.cq, i % 2 ? 20 : 600));
-		CHECK(!fakernic_poll_cq(world.cq, 1, &wc));
-		CHECK(!fakernic_req_notify_cq(world.cq, 0));
+		CHECK(!fakernic_uresize_cq(world.cq, i % 2 ? 20 : 600));
+		CHECK(!fakernic_upoll_cq(world.cq, 1, &wc));
+		CHECK(!fakernic_ureq_notify_cq(world.cq, 0));
 		sched_yield();
 	}
 	pthread_join(other, NULL);
@@ -354,7 +354,7 @@ static void *create_and_destroy(void *argument)
 		pthread_mutex_unlock(&device);
 		sched_yield();
 		pthread_mutex_lock(&device);
-		CHECK(!fakernic_destroy_qp(qp));
+		CHECK(!fakernic_udestroy_qp(qp));
 		pthread_mutex_unlock(&device);
 	}
 	return NULL;
@@ -378,7 +378,7 @@ static void say_destroyed(void)
 
 static void *destroy_one(void *qp)
 {
-	CHECK(!fakernic_destroy_qp(qp));
+	CHECK(!fakernic_udestroy_qp(qp));
 	return NULL;
 }
 
@@ -411,7 +411,7 @@ static void who_polls_may_create(void)
 	CHECK(qp);
 	ex->end_poll(ex);
 	pthread_join(thread, NULL);
-	CHECK(!fakernic_destroy_qp(qp));
+	CHECK(!fakernic_udestroy_qp(qp));
 	world_end(&world);
 }
 
@@ -432,7 +432,7 @@ static void *flushed_at_once(void *argument)
 
 	for (wr.wr_id = 0; wr.wr_id < FLUSHED; wr.wr_id++) {
 		CHECK(!post(&sleeper->world, &wr));
-		CHECK(fakernic_poll_cq(sleeper->world.cq, 1, &wc) == 1);
+		CHECK(fakernic_upoll_cq(sleeper->world.cq, 1, &wc) == 1);
 		CHECK(wc.wr_id == wr.wr_id && wc.status == IBV_WC_WR_FLUSH_ERR);
 	}
 	return NULL;
@@ -451,7 +451,7 @@ static void each_is_flushed_at_its_first_poll(void)
 		struct world *own = &sleepers[i].world;
 
 		*own = world;
-		own->cq = fakernic_create_cq(own->pd->context, 8, NULL, 0);
+		own->cq = fakernic_ucreate_cq(own->pd->context, 8, NULL, 0);
 		CHECK(own->cq);
 		own->qp = world_qp(own, IBV_QPT_RC, &cap, 0, NULL);
 	}
@@ -462,8 +462,8 @@ static void each_is_flushed_at_its_first_poll(void)
 	create_and_destroy(&crowd);
 	for (i = 0; i < SLEEPERS; i++) {
 		pthread_join(sleepers[i].thread, NULL);
-		CHECK(!fakernic_destroy_qp(sleepers[i].world.qp));
-		CHECK(!fakernic_destroy_cq(sleepers[i].world.cq));
+		CHECK(!fakernic_udestroy_qp(sleepers[i].world.qp));
+		CHECK(!fakernic_udestroy_cq(sleepers[i].world.cq));
 	}
 	world_end(&world);
 }

@@ -37,7 +37,7 @@ static struct ibv_qp *qp_of(struct world *world, enum ibv_qp_type type,
 	};
 	struct ibv_qp *qp;
 
-	qp = fakernic_create_qp_ex(world->pd->context, &attr);
+	qp = fakernic_ucreate_qp_ex(world->pd->context, &attr);
 	if (qp)
 		qp->state = IBV_QPS_RTS;
 	return qp;
@@ -51,7 +51,7 @@ static struct ibv_qp_ex *ex_of(struct ibv_qp *qp)
 static struct ibv_xrcd *xrcd_of(struct world *world)
 {
 	struct ibv_xrcd_init_attr attr = {};
-	struct ibv_xrcd *xrcd = fakernic_open_xrcd(world->pd->context, &attr);
+	struct ibv_xrcd *xrcd = fakernic_uopen_xrcd(world->pd->context, &attr);
 
 	CHECK(xrcd);
 	return xrcd;
@@ -67,7 +67,7 @@ static struct ibv_srq *xrc_srq_of(struct world *world, struct ibv_xrcd *xrcd)
 	};
 	struct ibv_srq *srq;
 
-	srq = fakernic_create_srq_ex(world->pd->context, &attr);
+	srq = fakernic_ucreate_srq_ex(world->pd->context, &attr);
 	CHECK(srq);
 	return srq;
 }
@@ -87,7 +87,7 @@ static void xrc_initiator_names_the_srq(void)
 	CHECK(qp && model_qp(qp)->rq.log_depth == 0xff);
 	CHECK(!model_qp(qp)->cap.max_recv_wr);
 	wr.qp_type.xrc.remote_srqn = 0x123456;
-	CHECK(!fakernic_post_send(qp, &wr, &bad));
+	CHECK(!fakernic_upost_send(qp, &wr, &bad));
 	CHECK(model_take_send(model_qp(qp), &wqe, &index));
 	CHECK(wqe.hdr.xrc_srqn == htole32(0x123456));
 	ex_of(qp)->wr_start(ex_of(qp));
@@ -97,8 +97,8 @@ static void xrc_initiator_names_the_srq(void)
 	CHECK(model_take_send(model_qp(qp), &wqe, &index));
 	CHECK(wqe.hdr.xrc_srqn == htole32(0x654321));
 	CHECK(wqe.hdr.imm_or_key == htole32(3));
-	CHECK(fakernic_post_recv(qp, &recv, &bad_recv) == ENOMEM);
-	CHECK(!fakernic_destroy_qp(qp));
+	CHECK(fakernic_upost_recv(qp, &recv, &bad_recv) == ENOMEM);
+	CHECK(!fakernic_udestroy_qp(qp));
 	world_end(&world);
 }
 
@@ -119,18 +119,18 @@ static void xrc_target_is_but_a_handle(void)
 	CHECK(qp && model_qp(qp)->sq.log_depth == 0xff &&
 	      model_qp(qp)->rq.log_depth == 0xff &&
 	      !model_qp(qp)->cap.max_send_wr);
-	CHECK(fakernic_post_send(qp, &wr, &bad) == ENOMEM);
+	CHECK(fakernic_upost_send(qp, &wr, &bad) == ENOMEM);
 	attr.qp_num = qp->qp_num;
 	for (i = 0; i < 2; i++) {
-		opened[i] = fakernic_open_qp(world.pd->context, &attr);
+		opened[i] = fakernic_uopen_qp(world.pd->context, &attr);
 		CHECK(opened[i] && opened[i]->qp_num == qp->qp_num);
 	}
-	CHECK(!fakernic_table_find(&world.context->qp_table, qp->qp_num));
-	CHECK(!fakernic_destroy_qp(opened[0]) && !fakernic_destroy_qp(qp) &&
-	      !fakernic_destroy_qp(opened[1]));
+	CHECK(!fakernic_utable_find(&world.context->qp_table, qp->qp_num));
+	CHECK(!fakernic_udestroy_qp(opened[0]) && !fakernic_udestroy_qp(qp) &&
+	      !fakernic_udestroy_qp(opened[1]));
 	attr.qp_type = IBV_QPT_RC;
-	CHECK(!fakernic_open_qp(world.pd->context, &attr) && errno == EINVAL);
-	CHECK(!fakernic_close_xrcd(xrcd));
+	CHECK(!fakernic_uopen_qp(world.pd->context, &attr) && errno == EINVAL);
+	CHECK(!fakernic_uclose_xrcd(xrcd));
 	world_end(&world);
 }
 
@@ -142,7 +142,7 @@ static void xrc_qps_hold_no_cq_but_their_own(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_context *context = world.pd->context;
-	struct ibv_cq *other = fakernic_create_cq(context, 8, NULL, 0);
+	struct ibv_cq *other = fakernic_ucreate_cq(context, 8, NULL, 0);
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	struct ibv_qp_init_attr_ex attr = {
 		.send_cq = world.cq, .recv_cq = other, .pd = world.pd,
@@ -150,18 +150,19 @@ static void xrc_qps_hold_no_cq_but_their_own(void)
 		.comp_mask = IBV_QP_INIT_ATTR_PD };
 	struct ibv_qp *initiator, *target;
 
-	initiator = fakernic_create_qp_ex(context, &attr);
+	initiator = fakernic_ucreate_qp_ex(context, &attr);
 	attr.xrcd = xrcd_of(&world);
 	attr.comp_mask = IBV_QP_INIT_ATTR_XRCD;
 	attr.qp_type = IBV_QPT_XRC_RECV;
 	attr.send_cq = other;
 	attr.pd = (void *)16;
-	target = fakernic_create_qp_ex(context, &attr);
-	CHECK(initiator && target && !fakernic_destroy_cq(other));
-	CHECK(!fakernic_modify_qp(initiator, &reset, IBV_QP_STATE));
-	CHECK(!fakernic_modify_qp(target, &reset, IBV_QP_STATE));
-	CHECK(!fakernic_destroy_qp(initiator) && !fakernic_destroy_qp(target));
-	CHECK(!fakernic_close_xrcd(attr.xrcd));
+	target = fakernic_ucreate_qp_ex(context, &attr);
+	CHECK(initiator && target && !fakernic_udestroy_cq(other));
+	CHECK(!fakernic_umodify_qp(initiator, &reset, IBV_QP_STATE));
+	CHECK(!fakernic_umodify_qp(target, &reset, IBV_QP_STATE));
+	CHECK(!fakernic_udestroy_qp(initiator));
+	CHECK(!fakernic_udestroy_qp(target));
+	CHECK(!fakernic_uclose_xrcd(attr.xrcd));
 	world_end(&world);
 }
 
@@ -172,13 +173,13 @@ static void receives_do_not_count_beside_an_srq(void)
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_qp_cap cap = { .max_send_wr = 4, .max_recv_wr = ~0,
 				  .max_recv_sge = ~0 };
-	struct ibv_srq *srq = fakernic_create_srq(world.pd, &attr);
+	struct ibv_srq *srq = fakernic_ucreate_srq(world.pd, &attr);
 	struct ibv_qp *qp = world_qp(&world, IBV_QPT_RC, &cap, 0, srq);
 
 	CHECK(!cap.max_recv_wr && !cap.max_recv_sge);
 	CHECK(!model_qp(qp)->cap.max_recv_wr);
 	CHECK(!model_qp(qp)->cap.max_recv_sge);
-	CHECK(!fakernic_destroy_qp(qp) && !fakernic_destroy_srq(srq));
+	CHECK(!fakernic_udestroy_qp(qp) && !fakernic_udestroy_srq(srq));
 	world_end(&world);
 }
 
@@ -207,21 +208,21 @@ static void xrc_receives_belong_to_the_srq(void)
 	uint32_t srqn;
 	int i;
 
-	CHECK(!fakernic_get_srq_num(srq, &srqn) && srqn == MODEL_XRC_SRQN);
+	CHECK(!fakernic_uget_srq_num(srq, &srqn) && srqn == MODEL_XRC_SRQN);
 	for (i = 0; i < 4; i++, wr.wr_id++)
-		CHECK(!fakernic_post_srq_recv(srq, &wr, &bad));
+		CHECK(!fakernic_upost_srq_recv(srq, &wr, &bad));
 	complete_xrc(&world, srq, 0xabcdef);
 	complete_xrc(&world, srq, world.qp->qp_num);
 	CHECK(complete_send(&world, world.qp, 0));
-	CHECK(!fakernic_modify_qp(world.qp, &attr, IBV_QP_STATE));
-	CHECK(fakernic_poll_cq(world.cq, 8, wc) == 2);
+	CHECK(!fakernic_umodify_qp(world.qp, &attr, IBV_QP_STATE));
+	CHECK(fakernic_upoll_cq(world.cq, 8, wc) == 2);
 	CHECK(wc[0].qp_num == 0xabcdef && wc[1].opcode == IBV_WC_RECV);
 	CHECK(wc[0].wr_id == 0 && wc[1].wr_id == 1);
 	complete_xrc(&world, srq, 0xabcdef);
 	world.qp->state = IBV_QPS_RTS;
 	CHECK(complete_send(&world, world.qp, world_send(&world)));
-	CHECK(!fakernic_destroy_srq(srq) && !fakernic_close_xrcd(xrcd));
-	CHECK(fakernic_poll_cq(world.cq, 8, wc) == 1);
+	CHECK(!fakernic_udestroy_srq(srq) && !fakernic_uclose_xrcd(xrcd));
+	CHECK(fakernic_upoll_cq(world.cq, 8, wc) == 1);
 	CHECK(wc[0].opcode == IBV_WC_SEND);
 	world_end(&world);
 }
@@ -230,16 +231,16 @@ static void xrc_receives_belong_to_the_srq(void)
 static void basic_srq_holds_no_cq(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
-	struct ibv_cq *cq = fakernic_create_cq(world.pd->context, 4, NULL, 0);
+	struct ibv_cq *cq = fakernic_ucreate_cq(world.pd->context, 4, NULL, 0);
 	struct ibv_srq_init_attr_ex attr = {
 		.attr = { .max_wr = 8 }, .srq_type = IBV_SRQT_BASIC,
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 			     IBV_SRQ_INIT_ATTR_CQ,
 		.pd = world.pd, .cq = cq };
 	struct ibv_srq *srq =
-		fakernic_create_srq_ex(world.pd->context, &attr);
+		fakernic_ucreate_srq_ex(world.pd->context, &attr);
 
-	CHECK(srq && !fakernic_destroy_cq(cq) && !fakernic_destroy_srq(srq));
+	CHECK(srq && !fakernic_udestroy_cq(cq) && !fakernic_udestroy_srq(srq));
 	world_end(&world);
 }
 
@@ -291,7 +292,7 @@ static void flush_and_atomic_write_are_built(void)
 	ex->wr_set_sge(ex, 1, 2, 3);
 	CHECK(ex->wr_complete(ex) == EINVAL);
 	CHECK(!model_take_send(model_qp(qp), &wqe, &index));
-	CHECK(!fakernic_destroy_qp(qp));
+	CHECK(!fakernic_udestroy_qp(qp));
 	world_end(&world);
 }
 
@@ -332,13 +333,13 @@ static void raw_packets_are_sent_with_checksums(void)
 		 uint8_t rest[544]; } wqe;
 	uint32_t index;
 
-	CHECK(qp && !fakernic_post_send(qp, &wr, &bad));
+	CHECK(qp && !fakernic_upost_send(qp, &wr, &bad));
 	CHECK(model_take_send(model_qp(qp), &wqe, &index));
 	CHECK(wqe.hdr.flags == (FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM));
 	CHECK(wqe.sge.address == htole64(0x1000) && wqe.hdr.bb_count == 1);
 	wr.opcode = IBV_WR_SEND_WITH_IMM;
-	CHECK(fakernic_post_send(qp, &wr, &bad) == EINVAL);
-	CHECK(!fakernic_destroy_qp(qp));
+	CHECK(fakernic_upost_send(qp, &wr, &bad) == EINVAL);
+	CHECK(!fakernic_udestroy_qp(qp));
 	CHECK(!qp_of(&world, IBV_QPT_RAW_PACKET, NULL,
 		     IBV_QP_EX_WITH_RDMA_READ) && errno == EOPNOTSUPP);
 	world_end(&world);
@@ -364,7 +365,7 @@ static void completions_tell_their_opcode(void)
 	};
 	struct ibv_cq_init_attr_ex init = { .cqe = 64 };
 	struct world world = world_of(IBV_QPT_RC);
-	struct ibv_cq_ex *ex = fakernic_create_cq_ex(world.pd->context, &init);
+	struct ibv_cq_ex *ex = fakernic_ucreate_cq_ex(world.pd->context, &init);
 	struct ibv_poll_cq_attr attr = {};
 	struct ibv_wc wc;
 	unsigned int i;
@@ -378,7 +379,7 @@ static void completions_tell_their_opcode(void)
 
 		cqe.wqe_index = htole32(next(&world));
 		model_complete(model_cq(world.cq), cqe);
-		CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+		CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
 		CHECK(wc.opcode == pairs[i].wc);
 		cqe.wqe_index = htole32(next(&world));
 		model_complete(model_cq(ibv_cq_ex_to_cq(ex)), cqe);
@@ -386,7 +387,7 @@ static void completions_tell_their_opcode(void)
 		CHECK(ex->read_opcode(ex) == pairs[i].wc);
 		ex->end_poll(ex);
 	}
-	CHECK(!fakernic_destroy_cq(ibv_cq_ex_to_cq(ex)));
+	CHECK(!fakernic_udestroy_cq(ibv_cq_ex_to_cq(ex)));
 	world_end(&world);
 }
 
@@ -405,28 +406,28 @@ static void posts_and_polls_are_stamped(void)
 	struct ibv_wc wc;
 
 	CHECK(!model_stamp(sq) && !model_stamp(ring));
-	CHECK(!fakernic_post_send(qp, &wr, &bad));
+	CHECK(!fakernic_upost_send(qp, &wr, &bad));
 	posted = model_stamp(sq);
 	ex_of(qp)->wr_start(ex_of(qp));
 	ex_of(qp)->wr_send(ex_of(qp));
 	ex_of(qp)->wr_set_sge_list(ex_of(qp), 0, NULL);
 	CHECK(!ex_of(qp)->wr_complete(ex_of(qp)));
 	again = model_stamp(sq);
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 0 && !model_stamp(ring));
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 0 && !model_stamp(ring));
 	model_complete(model_cq(world.cq), cqe);
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
 	polled = model_stamp(ring);
 	CHECK(posted && again > posted && polled > again);
 	world.context->features &= ~FAKERNIC_FEATURE_STAMPS;
-	CHECK(!fakernic_post_send(qp, &wr, &bad));
+	CHECK(!fakernic_upost_send(qp, &wr, &bad));
 	cqe.wqe_index = htole32(1);
 	model_complete(model_cq(world.cq), cqe);
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
 	CHECK(model_stamp(sq) == again && model_stamp(ring) == polled);
 	/* Nobody polls what goes with its queue pair: it is taken then. */
 	world.context->features |= FAKERNIC_FEATURE_STAMPS;
 	model_complete(model_cq(world.cq), cqe);
-	CHECK(!fakernic_destroy_qp(qp));
+	CHECK(!fakernic_udestroy_qp(qp));
 	CHECK(model_stamp(ring) > polled);
 	world_end(&world);
 }
@@ -441,10 +442,10 @@ static void wallclock_is_the_device_clock_moved(void)
 	struct ibv_cq_ex *ex;
 	struct ibv_poll_cq_attr attr = {};
 
-	CHECK(!fakernic_create_cq_ex(world.pd->context, &init) &&
+	CHECK(!fakernic_ucreate_cq_ex(world.pd->context, &init) &&
 	      errno == EOPNOTSUPP);
 	world.context->wall_offset_ns = 1700000000000000000;
-	ex = fakernic_create_cq_ex(world.pd->context, &init);
+	ex = fakernic_ucreate_cq_ex(world.pd->context, &init);
 	CHECK(ex && !world_send(&world));
 	model_complete(model_cq(ibv_cq_ex_to_cq(ex)), (struct fakernic_cqe) {
 		.qpn = htole32(world.qp->qp_num), .opcode = FAKERNIC_CQE_SEND,
@@ -453,7 +454,7 @@ static void wallclock_is_the_device_clock_moved(void)
 	CHECK(ex->read_completion_ts(ex) == 72000000000);
 	CHECK(ex->read_completion_wallclock_ns(ex) == 1700000072000000000);
 	ex->end_poll(ex);
-	CHECK(!fakernic_destroy_cq(ibv_cq_ex_to_cq(ex)));
+	CHECK(!fakernic_udestroy_cq(ibv_cq_ex_to_cq(ex)));
 	world_end(&world);
 }
 
@@ -467,10 +468,10 @@ static bool resize_at_random(struct ibv_srq *srq, uint32_t *depth)
 
 	if (!below(4))
 		model_failure = ENOSPC;
-	err = fakernic_modify_srq(srq, &attr, IBV_SRQ_MAX_WR);
+	err = fakernic_umodify_srq(srq, &attr, IBV_SRQ_MAX_WR);
 	model_failure = 0;
 	CHECK(!err || err == ENOSPC || err == EINVAL);
-	CHECK(!fakernic_query_srq(srq, &attr));
+	CHECK(!fakernic_uquery_srq(srq, &attr));
 	CHECK(!err || attr.max_wr == *depth);
 	*depth = attr.max_wr;
 	return err;
@@ -484,7 +485,7 @@ static void srq_resize_loses_no_receive(void)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 16 } };
 	struct world world = world_of(IBV_QPT_RC);
-	struct ibv_srq *srq = fakernic_create_srq(world.pd, &init);
+	struct ibv_srq *srq = fakernic_ucreate_srq(world.pd, &init);
 	struct ibv_qp_cap cap = { .max_send_wr = 1 };
 	struct ibv_qp *qp = world_qp(&world, IBV_QPT_RC, &cap, 0, srq);
 	struct { struct fakernic_rq_wqe wqe; struct fakernic_sge sge[1]; } slot;
@@ -503,7 +504,7 @@ static void srq_resize_loses_no_receive(void)
 		case 0:
 		case 4:
 			sge.addr = wr.wr_id;
-			err = fakernic_post_srq_recv(srq, &wr, &bad);
+			err = fakernic_upost_srq_recv(srq, &wr, &bad);
 			CHECK(err == (out < init.attr.max_wr ? 0 : ENOMEM));
 			if (err)
 				break;
@@ -526,7 +527,7 @@ static void srq_resize_loses_no_receive(void)
 				.srqn = htole32(MODEL_SRQN),
 				.wqe_index = htole32(taken[pick].tag),
 				.opcode = FAKERNIC_CQE_RECV }));
-			CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+			CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
 			CHECK(wc.wr_id == taken[pick].wr_id);
 			CHECK(!done[wc.wr_id]);
 			done[wc.wr_id] = true;
@@ -545,7 +546,7 @@ static void srq_resize_loses_no_receive(void)
 		}
 	}
 	CHECK(resized > 100 && refused > 20 && wr.wr_id > 5000);
-	CHECK(!fakernic_destroy_qp(qp) && !fakernic_destroy_srq(srq));
+	CHECK(!fakernic_udestroy_qp(qp) && !fakernic_udestroy_srq(srq));
 	world_end(&world);
 }
 
@@ -590,7 +591,7 @@ static struct ibv_pd *pool_domain(struct world *world)
 		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
 			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT };
 	struct ibv_pd *domain =
-		fakernic_alloc_parent_domain(world->pd->context, &attr);
+		fakernic_ualloc_parent_domain(world->pd->context, &attr);
 
 	CHECK(domain);
 	return domain;
@@ -613,36 +614,36 @@ static void queues_come_from_the_domains_allocators(void)
 	struct ibv_wc wc;
 
 	pool_mode = pool_calls = pool_kinds = 0;
-	cq = fakernic_create_cq_ex(world.pd->context, &cq_attr);
-	srq = fakernic_create_srq(domain, &srq_attr);
+	cq = fakernic_ucreate_cq_ex(world.pd->context, &cq_attr);
+	srq = fakernic_ucreate_srq(domain, &srq_attr);
 	CHECK(cq && srq && pool_live == 2);
 	qp_attr.send_cq = ibv_cq_ex_to_cq(cq);
 	qp_attr.recv_cq = ibv_cq_ex_to_cq(cq);
-	world.qp = (fakernic_destroy_qp(world.qp),
-		    fakernic_create_qp(domain, &qp_attr));
+	world.qp = (fakernic_udestroy_qp(world.qp),
+		    fakernic_ucreate_qp(domain, &qp_attr));
 	CHECK(world.qp && pool_live == 4 && pool_kinds == 0x1e);
 	CHECK(model_cq(qp_attr.send_cq)->bytes ==
 	      fakernic_to_cq(qp_attr.send_cq)->queue.ring);
 	/* Memory full of ones was no entry. */
-	CHECK(fakernic_poll_cq(qp_attr.send_cq, 1, &wc) == 0);
-	CHECK(!fakernic_resize_cq(qp_attr.send_cq, 300));
-	CHECK(!fakernic_modify_srq(srq, &more, IBV_SRQ_MAX_WR));
+	CHECK(fakernic_upoll_cq(qp_attr.send_cq, 1, &wc) == 0);
+	CHECK(!fakernic_uresize_cq(qp_attr.send_cq, 300));
+	CHECK(!fakernic_umodify_srq(srq, &more, IBV_SRQ_MAX_WR));
 	CHECK(pool_live == 4 && pool_calls == 6);
-	CHECK(fakernic_dealloc_pd(domain) == EBUSY);
-	CHECK(!fakernic_destroy_qp(world.qp) && !fakernic_destroy_srq(srq) &&
-	      !fakernic_destroy_cq(qp_attr.send_cq));
+	CHECK(fakernic_udealloc_pd(domain) == EBUSY);
+	CHECK(!fakernic_udestroy_qp(world.qp) && !fakernic_udestroy_srq(srq) &&
+	      !fakernic_udestroy_cq(qp_attr.send_cq));
 	CHECK(!pool_live);
 	qp_attr.send_cq = world.cq;
 	qp_attr.recv_cq = world.cq;
 	pool_mode = 2;
-	CHECK(!fakernic_create_qp(domain, &qp_attr) && errno == ENOMEM);
+	CHECK(!fakernic_ucreate_qp(domain, &qp_attr) && errno == ENOMEM);
 	pool_mode = 3;
-	CHECK(!fakernic_create_qp(domain, &qp_attr) && errno == EINVAL);
+	CHECK(!fakernic_ucreate_qp(domain, &qp_attr) && errno == EINVAL);
 	CHECK(!pool_live);
 	pool_mode = 1;
-	world.qp = fakernic_create_qp(domain, &qp_attr);
-	CHECK(world.qp && !pool_live && !fakernic_destroy_qp(world.qp));
-	CHECK(!fakernic_dealloc_pd(domain));
+	world.qp = fakernic_ucreate_qp(domain, &qp_attr);
+	CHECK(world.qp && !pool_live && !fakernic_udestroy_qp(world.qp));
+	CHECK(!fakernic_udealloc_pd(domain));
 	world.qp = qp_of(&world, IBV_QPT_RC, NULL, 0);
 	world_end(&world);
 }
@@ -652,21 +653,21 @@ static void thread_domains_do_without_locks(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_td_init_attr td_attr = {};
-	struct ibv_td *td = fakernic_alloc_td(world.pd->context, &td_attr);
+	struct ibv_td *td = fakernic_ualloc_td(world.pd->context, &td_attr);
 	struct ibv_parent_domain_init_attr attr = { .pd = world.pd, .td = td };
 	struct ibv_pd *parent =
-		fakernic_alloc_parent_domain(world.pd->context, &attr);
+		fakernic_ualloc_parent_domain(world.pd->context, &attr);
 	struct ibv_qp_init_attr init = {
 		.send_cq = world.cq, .recv_cq = world.cq,
 		.qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 1 } };
-	struct ibv_qp *qp = fakernic_create_qp(parent, &init);
+	struct ibv_qp *qp = fakernic_ucreate_qp(parent, &init);
 
 	CHECK(qp && !fakernic_to_qp(qp)->sq.lock.needed);
 	CHECK(fakernic_to_qp(world.qp)->sq.lock.needed);
-	CHECK(fakernic_dealloc_td(td) == EBUSY);
-	CHECK(fakernic_dealloc_pd(world.pd) == EBUSY);
-	CHECK(!fakernic_destroy_qp(qp) && !fakernic_dealloc_pd(parent));
-	CHECK(!fakernic_dealloc_td(td));
+	CHECK(fakernic_udealloc_td(td) == EBUSY);
+	CHECK(fakernic_udealloc_pd(world.pd) == EBUSY);
+	CHECK(!fakernic_udestroy_qp(qp) && !fakernic_udealloc_pd(parent));
+	CHECK(!fakernic_udealloc_td(td));
 	world_end(&world);
 }
 
@@ -678,23 +679,23 @@ static void bad_domains_are_refused(void)
 	struct ibv_td_init_attr td_attr = { .comp_mask = 1 };
 	struct ibv_pd *parent;
 
-	CHECK(!fakernic_alloc_parent_domain(context, &attr) &&
+	CHECK(!fakernic_ualloc_parent_domain(context, &attr) &&
 	      errno == EINVAL);
 	attr.pd = world.pd;
-	CHECK(!fakernic_alloc_parent_domain(context, &attr) &&
+	CHECK(!fakernic_ualloc_parent_domain(context, &attr) &&
 	      errno == EOPNOTSUPP);
 	attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
 	attr.alloc = pool_alloc;
-	CHECK(!fakernic_alloc_parent_domain(context, &attr) &&
+	CHECK(!fakernic_ualloc_parent_domain(context, &attr) &&
 	      errno == EINVAL);
 	attr.comp_mask = 0;
-	parent = fakernic_alloc_parent_domain(context, &attr);
+	parent = fakernic_ualloc_parent_domain(context, &attr);
 	CHECK(parent);
 	attr.pd = parent;
-	CHECK(!fakernic_alloc_parent_domain(context, &attr) &&
+	CHECK(!fakernic_ualloc_parent_domain(context, &attr) &&
 	      errno == EINVAL);
-	CHECK(!fakernic_dealloc_pd(parent));
-	CHECK(!fakernic_alloc_td(context, &td_attr) && errno == EOPNOTSUPP);
+	CHECK(!fakernic_udealloc_pd(parent));
+	CHECK(!fakernic_ualloc_td(context, &td_attr) && errno == EOPNOTSUPP);
 	world_end(&world);
 }
 
@@ -704,7 +705,7 @@ static void device_memory_is_copied_within_bounds(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_alloc_dm_attr attr = { .length = 100 };
-	struct ibv_dm *dm = fakernic_alloc_dm(world.pd->context, &attr);
+	struct ibv_dm *dm = fakernic_ualloc_dm(world.pd->context, &attr);
 	struct ibv_dm *imported;
 	struct ibv_mr *mr;
 	char text[104] = "device memory", back[104] = "";
@@ -720,22 +721,22 @@ static void device_memory_is_copied_within_bounds(void)
 		CHECK(dm->memcpy_from_dm(text, dm, bad[i].offset,
 					 bad[i].length) == EINVAL);
 	}
-	imported = fakernic_import_dm(world.pd->context, MODEL_DM_HANDLE);
+	imported = fakernic_uimport_dm(world.pd->context, MODEL_DM_HANDLE);
 	CHECK(imported && imported->handle == MODEL_DM_HANDLE);
 	CHECK(!imported->memcpy_from_dm(back, imported, 0, 100));
 	CHECK(!strcmp(back, "device memory"));
-	fakernic_unimport_dm(imported);
-	CHECK(!fakernic_import_dm(world.pd->context, 99) && errno == ENOENT);
-	mr = fakernic_reg_dm_mr(world.pd, dm, 4, 96, IBV_ACCESS_ZERO_BASED);
-	CHECK(mr && !fakernic_dereg_mr(verbs_get_mr(mr)));
-	CHECK(!fakernic_reg_dm_mr(world.pd, dm, 4, 97, IBV_ACCESS_ZERO_BASED) &&
-	      errno == EINVAL);
-	CHECK(!fakernic_reg_dm_mr(world.pd, dm, 0, 4, 0) && errno == EINVAL);
-	CHECK(!fakernic_free_dm(dm));
+	fakernic_uunimport_dm(imported);
+	CHECK(!fakernic_uimport_dm(world.pd->context, 99) && errno == ENOENT);
+	mr = fakernic_ureg_dm_mr(world.pd, dm, 4, 96, IBV_ACCESS_ZERO_BASED);
+	CHECK(mr && !fakernic_udereg_mr(verbs_get_mr(mr)));
+	mr = fakernic_ureg_dm_mr(world.pd, dm, 4, 97, IBV_ACCESS_ZERO_BASED);
+	CHECK(!mr && errno == EINVAL);
+	CHECK(!fakernic_ureg_dm_mr(world.pd, dm, 0, 4, 0) && errno == EINVAL);
+	CHECK(!fakernic_ufree_dm(dm));
 	attr.comp_mask = 1;
-	CHECK(!fakernic_alloc_dm(world.pd->context, &attr) && errno == EINVAL);
+	CHECK(!fakernic_ualloc_dm(world.pd->context, &attr) && errno == EINVAL);
 	attr = (struct ibv_alloc_dm_attr) { .length = MODEL_DM_MAX + 1 };
-	CHECK(!fakernic_alloc_dm(world.pd->context, &attr) && errno == EINVAL);
+	CHECK(!fakernic_ualloc_dm(world.pd->context, &attr) && errno == EINVAL);
 	world_end(&world);
 }
 
@@ -743,15 +744,15 @@ static void device_memory_is_copied_within_bounds(void)
 static void imported_objects_stay_the_others(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
-	struct ibv_pd *pd = fakernic_import_pd(world.pd->context, 17);
-	struct ibv_mr *mr = fakernic_import_mr(pd, 18);
+	struct ibv_pd *pd = fakernic_uimport_pd(world.pd->context, 17);
+	struct ibv_mr *mr = fakernic_uimport_mr(pd, 18);
 
 	CHECK(pd && pd->handle == 17 && mr && mr->handle == 18 &&
 	      mr->lkey == 0x1234);
-	fakernic_unimport_mr(mr);
+	fakernic_uunimport_mr(mr);
 	model_failure = ENOENT;
-	CHECK(!fakernic_import_mr(pd, 18) && errno == ENOENT);
-	fakernic_unimport_pd(pd);
+	CHECK(!fakernic_uimport_mr(pd, 18) && errno == ENOENT);
+	fakernic_uunimport_pd(pd);
 	world_end(&world);
 }
 
@@ -762,15 +763,15 @@ static void rate_limits_reach_the_kernel(void)
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_qp_rate_limit_attr limit = { .rate_limit = 8000 };
 
-	CHECK(!fakernic_modify_qp_rate_limit(world.qp, &limit));
+	CHECK(!fakernic_umodify_qp_rate_limit(world.qp, &limit));
 	CHECK(model_qp(world.qp)->rate_limit == 8000);
 	limit.max_burst_sz = 1;
-	CHECK(fakernic_modify_qp_rate_limit(world.qp, &limit) == EOPNOTSUPP);
+	CHECK(fakernic_umodify_qp_rate_limit(world.qp, &limit) == EOPNOTSUPP);
 	limit = (struct ibv_qp_rate_limit_attr) { .comp_mask = 1 };
-	CHECK(fakernic_modify_qp_rate_limit(world.qp, &limit) == EINVAL);
+	CHECK(fakernic_umodify_qp_rate_limit(world.qp, &limit) == EINVAL);
 	model_failure = EINVAL;
 	limit.comp_mask = 0;
-	CHECK(fakernic_modify_qp_rate_limit(world.qp, &limit) == EINVAL);
+	CHECK(fakernic_umodify_qp_rate_limit(world.qp, &limit) == EINVAL);
 	CHECK(model_qp(world.qp)->rate_limit == 8000);
 	world_end(&world);
 }
@@ -780,12 +781,12 @@ static void connections_have_no_options(void)
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_ece ece;
 
-	CHECK(!fakernic_query_ece(world.qp, &ece) && ece.vendor_id &&
+	CHECK(!fakernic_uquery_ece(world.qp, &ece) && ece.vendor_id &&
 	      !ece.options && !ece.comp_mask);
 	ece.options = 5;
-	CHECK(!fakernic_set_ece(world.qp, &ece) && !ece.options);
+	CHECK(!fakernic_uset_ece(world.qp, &ece) && !ece.options);
 	ece.vendor_id++;
-	CHECK(fakernic_set_ece(world.qp, &ece) == EINVAL);
+	CHECK(fakernic_uset_ece(world.qp, &ece) == EINVAL);
 	world_end(&world);
 }
 
@@ -797,7 +798,7 @@ static void check_bad_qp(struct world *world,
 	struct ibv_qp_init_attr_ex copy = *attr;
 
 	model_log[0] = '\0';
-	CHECK(!fakernic_create_qp_ex(world->pd->context, &copy));
+	CHECK(!fakernic_ucreate_qp_ex(world->pd->context, &copy));
 	CHECK(errno == err);
 	/* The kernel speaks for itself. */
 	CHECK(err == ENOSPC || model_log[0]);
@@ -807,7 +808,7 @@ static void bad_qps_are_refused(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_srq_init_attr srq_init = { .attr = { .max_wr = 1 } };
-	struct ibv_srq *srq = fakernic_create_srq(world.pd, &srq_init);
+	struct ibv_srq *srq = fakernic_ucreate_srq(world.pd, &srq_init);
 	const struct ibv_qp_init_attr_ex good = {
 		.send_cq = world.cq, .recv_cq = world.cq, .pd = world.pd,
 		.qp_type = IBV_QPT_RC, .comp_mask = IBV_QP_INIT_ATTR_PD,
@@ -847,17 +848,17 @@ static void bad_qps_are_refused(void)
 	/* The kernel takes it, with flags that are all 0. */
 	bad = good;
 	bad.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
-	CHECK(!fakernic_destroy_qp(
-		fakernic_create_qp_ex(world.pd->context, &bad)));
+	CHECK(!fakernic_udestroy_qp(
+		fakernic_ucreate_qp_ex(world.pd->context, &bad)));
 	/* Or with this one, for a UD QP of a device that has it. */
 	bad.qp_type = IBV_QPT_UD;
 	bad.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	world.context->features |= FAKERNIC_FEATURE_BLOCK_MCAST_LB;
-	CHECK(!fakernic_destroy_qp(
-		fakernic_create_qp_ex(world.pd->context, &bad)));
+	CHECK(!fakernic_udestroy_qp(
+		fakernic_ucreate_qp_ex(world.pd->context, &bad)));
 	world.context->features &= ~FAKERNIC_FEATURE_BLOCK_MCAST_LB;
 	check_bad_qp(&world, &bad, EOPNOTSUPP);
-	CHECK(!fakernic_destroy_srq(srq));
+	CHECK(!fakernic_udestroy_srq(srq));
 	world_end(&world);
 }
 
@@ -867,7 +868,7 @@ static void check_bad_srq(struct world *world,
 	struct ibv_srq_init_attr_ex copy = *attr;
 
 	model_log[0] = '\0';
-	CHECK(!fakernic_create_srq_ex(world->pd->context, &copy));
+	CHECK(!fakernic_ucreate_srq_ex(world->pd->context, &copy));
 	CHECK(errno == err);
 	CHECK(err == ENOSPC || model_log[0]);
 }
@@ -903,17 +904,17 @@ static void bad_srqs_are_refused(void)
 	BAD_SRQ(EOPNOTSUPP, bad.comp_mask |= IBV_SRQ_INIT_ATTR_TM);
 	BAD_SRQ(ENOSPC, model_failure = ENOSPC);
 	attr.max_wr = 65537;
-	CHECK(fakernic_modify_srq(srq, &attr, IBV_SRQ_MAX_WR) == EINVAL);
+	CHECK(fakernic_umodify_srq(srq, &attr, IBV_SRQ_MAX_WR) == EINVAL);
 	attr.max_wr = 0;
-	CHECK(fakernic_modify_srq(srq, &attr, IBV_SRQ_MAX_WR) == EINVAL);
-	CHECK(fakernic_modify_srq(srq, &attr, 4) == EINVAL);
+	CHECK(fakernic_umodify_srq(srq, &attr, IBV_SRQ_MAX_WR) == EINVAL);
+	CHECK(fakernic_umodify_srq(srq, &attr, 4) == EINVAL);
 	world.context->features &= ~FAKERNIC_FEATURE_RESIZE_SRQ;
 	attr.max_wr = 64;
-	CHECK(fakernic_modify_srq(srq, &attr, IBV_SRQ_MAX_WR) == EOPNOTSUPP);
-	CHECK(!fakernic_destroy_srq(srq));
+	CHECK(fakernic_umodify_srq(srq, &attr, IBV_SRQ_MAX_WR) == EOPNOTSUPP);
+	CHECK(!fakernic_udestroy_srq(srq));
 	world.context->features &= ~FAKERNIC_FEATURE_XRC;
 	BAD_SRQ(EOPNOTSUPP, );
-	CHECK(!fakernic_close_xrcd(xrcd));
+	CHECK(!fakernic_uclose_xrcd(xrcd));
 	world_end(&world);
 }
 
@@ -940,17 +941,17 @@ static void bad_cqs_are_refused(void)
 	for (i = 0; i < ARRAY_SIZE(bad); i++) {
 		attr = bad[i].attr;
 		model_log[0] = '\0';
-		CHECK(!fakernic_create_cq_ex(context, &attr) &&
+		CHECK(!fakernic_ucreate_cq_ex(context, &attr) &&
 		      errno == bad[i].err && model_log[0]);
 	}
 	/* A protection domain is no parent domain. */
 	attr.parent_domain = world.pd;
-	CHECK(!fakernic_create_cq_ex(context, &attr) && errno == EINVAL);
-	CHECK(!fakernic_create_cq(context, -1, NULL, 0) && errno == EINVAL);
+	CHECK(!fakernic_ucreate_cq_ex(context, &attr) && errno == EINVAL);
+	CHECK(!fakernic_ucreate_cq(context, -1, NULL, 0) && errno == EINVAL);
 	model_failure = ENOSPC;
-	CHECK(!fakernic_create_cq(context, 1, NULL, 0) && errno == ENOSPC);
+	CHECK(!fakernic_ucreate_cq(context, 1, NULL, 0) && errno == ENOSPC);
 	model_failure = ENOSPC;
-	CHECK(fakernic_resize_cq(world.cq, 1) == ENOSPC);
+	CHECK(fakernic_uresize_cq(world.cq, 1) == ENOSPC);
 	CHECK(world.cq->cqe == 512);
 	world_end(&world);
 }
@@ -971,17 +972,17 @@ static void a_refusing_kernel_leaves_nothing(void)
 		model_failure = EPERM;					\
 		CHECK(!(call) && errno == EPERM);			\
 	} while (0)
-	REFUSED(fakernic_alloc_pd(context));
-	REFUSED(fakernic_reg_mr(world.pd, NULL, 1, 0, 0));
-	REFUSED(fakernic_reg_dmabuf_mr(world.pd, 0, 1, 0, 0, 0));
-	REFUSED(fakernic_alloc_mw(world.pd, IBV_MW_TYPE_1));
-	REFUSED(fakernic_create_ah(world.pd, &ah_attr));
-	REFUSED(fakernic_alloc_dm(context, &dm_attr));
-	REFUSED(fakernic_open_xrcd(context, &xrcd_attr));
-	REFUSED(fakernic_open_qp(context, &open_attr));
-	REFUSED(fakernic_create_flow(world.qp, &flow_attr));
+	REFUSED(fakernic_ualloc_pd(context));
+	REFUSED(fakernic_ureg_mr(world.pd, NULL, 1, 0, 0));
+	REFUSED(fakernic_ureg_dmabuf_mr(world.pd, 0, 1, 0, 0, 0));
+	REFUSED(fakernic_ualloc_mw(world.pd, IBV_MW_TYPE_1));
+	REFUSED(fakernic_ucreate_ah(world.pd, &ah_attr));
+	REFUSED(fakernic_ualloc_dm(context, &dm_attr));
+	REFUSED(fakernic_uopen_xrcd(context, &xrcd_attr));
+	REFUSED(fakernic_uopen_qp(context, &open_attr));
+	REFUSED(fakernic_ucreate_flow(world.qp, &flow_attr));
 	ah_attr.is_global = 0;
-	CHECK(!fakernic_create_ah(world.pd, &ah_attr) && errno == EINVAL);
+	CHECK(!fakernic_ucreate_ah(world.pd, &ah_attr) && errno == EINVAL);
 	world_end(&world);
 }
 
@@ -990,8 +991,8 @@ static void a_busy_object_stays(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 1 } };
-	struct ibv_srq *srq = fakernic_create_srq(world.pd, &init);
-	struct ibv_mr *mr = fakernic_reg_mr(world.pd, NULL, 1, 0, 0);
+	struct ibv_srq *srq = fakernic_ucreate_srq(world.pd, &init);
+	struct ibv_mr *mr = fakernic_ureg_mr(world.pd, NULL, 1, 0, 0);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
 	struct ibv_recv_wr recv = {}, *bad;
 	struct ibv_wc wc;
@@ -1001,16 +1002,16 @@ static void a_busy_object_stays(void)
 		model_failure = EBUSY;					\
 		CHECK((call) == EBUSY);					\
 	} while (0)
-	BUSY(fakernic_destroy_qp(world.qp));
-	BUSY(fakernic_destroy_cq(world.cq));
-	BUSY(fakernic_destroy_srq(srq));
-	BUSY(fakernic_dealloc_pd(world.pd));
-	BUSY(fakernic_dereg_mr(verbs_get_mr(mr)));
+	BUSY(fakernic_udestroy_qp(world.qp));
+	BUSY(fakernic_udestroy_cq(world.cq));
+	BUSY(fakernic_udestroy_srq(srq));
+	BUSY(fakernic_udealloc_pd(world.pd));
+	BUSY(fakernic_udereg_mr(verbs_get_mr(mr)));
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
-	CHECK(!fakernic_post_srq_recv(srq, &recv, &bad));
-	CHECK(!fakernic_destroy_srq(srq) &&
-	      !fakernic_dereg_mr(verbs_get_mr(mr)));
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
+	CHECK(!fakernic_upost_srq_recv(srq, &recv, &bad));
+	CHECK(!fakernic_udestroy_srq(srq) &&
+	      !fakernic_udereg_mr(verbs_get_mr(mr)));
 	world_end(&world);
 }
 
@@ -1019,7 +1020,8 @@ static void data_comes_in_order(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 
-	CHECK(fakernic_query_qp_data_in_order(world.qp, IBV_WR_RDMA_WRITE, 0) ==
+	CHECK(fakernic_uquery_qp_data_in_order(world.qp, IBV_WR_RDMA_WRITE,
+					       0) ==
 	      IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG);
 	world_end(&world);
 }
@@ -1035,11 +1037,12 @@ static void refused_addresses_say_why(void)
 	do {								\
 		model_log[0] = '\0';					\
 		model_failure = error;					\
-		CHECK(!fakernic_create_ah(world.pd, ah_attr) &&		\
+		CHECK(!fakernic_ucreate_ah(world.pd, ah_attr) &&	\
 		      errno == error && strstr(model_log, text));	\
 		model_log[0] = '\0';					\
 		model_failure = error;					\
-		CHECK(fakernic_modify_qp(world.qp, &attr, IBV_QP_AV) == error && \
+		CHECK(fakernic_umodify_qp(world.qp, &attr,		\
+					  IBV_QP_AV) == error &&	\
 		      strstr(model_log, text));				\
 	} while (0)
 	SAYS(EINVAL, "without GRH");
@@ -1080,7 +1083,7 @@ static void refused_requests_say_why(void)
 	SAYS(post(&world, &wr), "max_inline_data");
 	wr.opcode = IBV_WR_RDMA_READ;
 	SAYS(post(&world, &wr), "opcode not for this QP");
-	SAYS(fakernic_post_recv(world.qp, &recv, &bad), "31 SGEs");
+	SAYS(fakernic_upost_recv(world.qp, &recv, &bad), "31 SGEs");
 	ex->wr_start(ex);
 	ex->wr_send(ex);
 	ex->wr_set_ud_addr(ex, NULL, 1, 2);
@@ -1090,7 +1093,7 @@ static void refused_requests_say_why(void)
 	ex->wr_start(ex);
 	SAYS(ex->wr_complete(ex), "not in RTS");
 	world.qp->state = IBV_QPS_RESET;
-	SAYS(fakernic_post_recv(world.qp, &recv, &bad), "RESET");
+	SAYS(fakernic_upost_recv(world.qp, &recv, &bad), "RESET");
 	world_end(&world);
 }
 

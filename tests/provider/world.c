@@ -22,7 +22,7 @@ struct ibv_qp *world_qp(struct world *world, enum ibv_qp_type type,
 	};
 	struct ibv_qp *qp;
 
-	qp = fakernic_create_qp_ex(&world->context->vctx.context, &attr);
+	qp = fakernic_ucreate_qp_ex(&world->context->vctx.context, &attr);
 	CHECK(qp);
 	*cap = attr.cap;
 	qp->state = IBV_QPS_RTS;
@@ -42,8 +42,8 @@ struct world world_with(enum ibv_qp_type type, struct ibv_qp_cap cap)
 		       IBV_QP_EX_WITH_SEND_WITH_INV |
 		       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
 	world.context = model_context();
-	world.pd = fakernic_alloc_pd(&world.context->vctx.context);
-	world.cq = fakernic_create_cq(world.pd->context, 500, NULL, 0);
+	world.pd = fakernic_ualloc_pd(&world.context->vctx.context);
+	world.cq = fakernic_ucreate_cq(world.pd->context, 500, NULL, 0);
 	CHECK(world.cq && world.cq->cqe == 512);
 	memset(&world.ah.av, 0x5a, sizeof(world.ah.av));
 	world.qp = world_qp(&world, type, &world.cap, ops, NULL);
@@ -59,9 +59,9 @@ struct world world_of(enum ibv_qp_type type)
 
 void world_end(struct world *world)
 {
-	CHECK(!fakernic_destroy_qp(world->qp));
-	CHECK(!fakernic_destroy_cq(world->cq));
-	CHECK(!fakernic_dealloc_pd(world->pd));
+	CHECK(!fakernic_udestroy_qp(world->qp));
+	CHECK(!fakernic_udestroy_cq(world->cq));
+	CHECK(!fakernic_udealloc_pd(world->pd));
 	CHECK(!model_live);
 	model_free_context(world->context);
 }
@@ -70,7 +70,7 @@ int post(struct world *world, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
 
-	return fakernic_post_send(world->qp, wr, &bad);
+	return fakernic_upost_send(world->qp, wr, &bad);
 }
 
 uint32_t world_send(struct world *world)
@@ -99,7 +99,7 @@ uint32_t world_receive(struct world *world)
 {
 	struct ibv_recv_wr wr = {}, *bad;
 
-	CHECK(!fakernic_post_recv(world->qp, &wr, &bad));
+	CHECK(!fakernic_upost_recv(world->qp, &wr, &bad));
 	return next_tag(&model_qp(world->qp)->rq);
 }
 
@@ -127,10 +127,10 @@ struct ibv_cq_ex *world_extended(struct world *world,
 				 uint64_t send_ops)
 {
 	struct ibv_cq_ex *ex =
-		fakernic_create_cq_ex(world->pd->context, attr);
+		fakernic_ucreate_cq_ex(world->pd->context, attr);
 
-	CHECK(ex && !fakernic_destroy_qp(world->qp) &&
-	      !fakernic_destroy_cq(world->cq));
+	CHECK(ex && !fakernic_udestroy_qp(world->qp) &&
+	      !fakernic_udestroy_cq(world->cq));
 	world->cq = ibv_cq_ex_to_cq(ex);
 	world->qp = world_qp(world, IBV_QPT_RC, &world->cap, send_ops, NULL);
 	return ex;

@@ -17,7 +17,7 @@ static struct ibv_wq_init_attr wq_attr(struct world *world)
 static struct ibv_wq *new_wq(struct world *world)
 {
 	struct ibv_wq_init_attr attr = wq_attr(world);
-	struct ibv_wq *wq = fakernic_create_wq(world->pd->context, &attr);
+	struct ibv_wq *wq = fakernic_ucreate_wq(world->pd->context, &attr);
 
 	/* Rounded up, and told. */
 	CHECK(wq && attr.max_wr == 4 && attr.max_sge == 3);
@@ -30,7 +30,7 @@ static int wq_to(struct ibv_wq *wq, enum ibv_wq_state state)
 	struct ibv_wq_attr attr = { .attr_mask = IBV_WQ_ATTR_STATE,
 				    .wq_state = state };
 
-	return fakernic_modify_wq(wq, &attr);
+	return fakernic_umodify_wq(wq, &attr);
 }
 
 static int post_wq(struct ibv_wq *wq, uint64_t wr_id, int sges)
@@ -88,7 +88,7 @@ static void make_an_srq(void)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4 } };
 
-	next_srq = fakernic_create_srq(destroyed_in->pd, &attr);
+	next_srq = fakernic_ucreate_srq(destroyed_in->pd, &attr);
 	CHECK(next_srq);
 }
 
@@ -104,25 +104,25 @@ static void numbers_have_new_owners_while_events_wait(void)
 	CHECK(!post(&world, &(struct ibv_send_wr) { .wr_id = 5 }));
 	CHECK(complete_send(&world, qp, 0));
 	model_meanwhile = make_a_qp;
-	CHECK(!fakernic_destroy_qp(qp));
+	CHECK(!fakernic_udestroy_qp(qp));
 	CHECK(next_qp && next_qp->qp_num == 0x100);
-	CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 8);
+	CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 8);
 
 	CHECK(!wq_to(wq, IBV_WQS_RDY) && !post_wq(wq, 6, 1));
 	receive(&world, wq);
 	model_meanwhile = make_a_wq;
-	CHECK(!fakernic_destroy_wq(wq));
+	CHECK(!fakernic_udestroy_wq(wq));
 	CHECK(next_wq && next_wq->wq_num == MODEL_WQN);
-	CHECK(fakernic_poll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 9);
-	CHECK(!fakernic_destroy_wq(next_wq));
+	CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 9);
+	CHECK(!fakernic_udestroy_wq(next_wq));
 
 	make_an_srq();
 	srq = next_srq;
 	model_meanwhile = make_an_srq;
-	CHECK(!fakernic_destroy_srq(srq) && next_srq != srq);
-	CHECK(fakernic_table_find(&world.context->srq_table, MODEL_SRQN) ==
+	CHECK(!fakernic_udestroy_srq(srq) && next_srq != srq);
+	CHECK(fakernic_utable_find(&world.context->srq_table, MODEL_SRQN) ==
 	      fakernic_to_srq(next_srq));
-	CHECK(!fakernic_destroy_srq(next_srq));
+	CHECK(!fakernic_udestroy_srq(next_srq));
 	world_end(&world);
 }
 
@@ -141,19 +141,19 @@ static void work_queues_receive(void)
 		CHECK(post_wq(wqs[0], 0, 1) == ENOMEM);
 		CHECK(!post_wq(wqs[1], 7000 + round, 3));
 		receive(&world, wqs[1]);
-		CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+		CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
 		CHECK(wc.wr_id == 7000 + round && wc.byte_len == 60 &&
 		      wc.qp_num == wqs[1]->wq_num && wc.opcode == IBV_WC_RECV);
 		for (i = 0; i < 4; i++) {
 			receive(&world, wqs[0]);
-			CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1);
+			CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
 			CHECK(wc.wr_id == 100 * round + i &&
 			      wc.qp_num == wqs[0]->wq_num);
 		}
 	}
 	CHECK(post_wq(wqs[0], 0, 4) == EINVAL && model_log[0]);
 	for (i = 0; i < 2; i++)
-		CHECK(!fakernic_destroy_wq(wqs[i]));
+		CHECK(!fakernic_udestroy_wq(wqs[i]));
 	world_end(&world);
 }
 
@@ -172,29 +172,29 @@ static void a_reset_work_queue_forgets(void)
 	/* Refused, without asking a kernel that would not let go of it. */
 	model_failure = EPERM;
 	CHECK(wq_to(wq, IBV_WQS_UNKNOWN) == EINVAL);
-	CHECK(fakernic_modify_wq(wq, &(struct ibv_wq_attr) {
+	CHECK(fakernic_umodify_wq(wq, &(struct ibv_wq_attr) {
 		.attr_mask = IBV_WQ_ATTR_CURR_STATE,
 		.curr_wq_state = IBV_WQS_UNKNOWN }) == EINVAL);
 	/* Refused by the kernel: it stays as it is. */
 	CHECK(wq_to(wq, IBV_WQS_RESET) == EPERM);
 	CHECK(model_record(model_wq(wq)) == 2);
 	CHECK(!wq_to(wq, IBV_WQS_RESET));
-	CHECK(!fakernic_poll_cq(world.cq, 1, &wc));
+	CHECK(!fakernic_upoll_cq(world.cq, 1, &wc));
 	CHECK(model_record(model_wq(wq)) == 0);
 	CHECK(!wq_to(wq, IBV_WQS_RDY));
 	CHECK(!post_wq(wq, 3, 1));
 	receive(&world, wq);
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1 && wc.wr_id == 3);
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1 && wc.wr_id == 3);
 	/* A busy one stays; a destroyed one leaves nothing in its CQ. */
 	CHECK(!post_wq(wq, 4, 1));
 	receive(&world, wq);
 	model_failure = EBUSY;
-	CHECK(fakernic_destroy_wq(wq) == EBUSY);
-	CHECK(fakernic_poll_cq(world.cq, 1, &wc) == 1 && wc.wr_id == 4);
+	CHECK(fakernic_udestroy_wq(wq) == EBUSY);
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1 && wc.wr_id == 4);
 	CHECK(!post_wq(wq, 5, 1));
 	receive(&world, wq);
-	CHECK(!fakernic_destroy_wq(wq));
-	CHECK(!fakernic_poll_cq(world.cq, 1, &wc));
+	CHECK(!fakernic_udestroy_wq(wq));
+	CHECK(!fakernic_upoll_cq(world.cq, 1, &wc));
 	world_end(&world);
 }
 
@@ -208,7 +208,7 @@ static void bad_work_queues_are_refused(void)
 		bad = wq_attr(&world);					\
 		model_log[0] = '\0';					\
 		__VA_ARGS__;						\
-		CHECK(!fakernic_create_wq(world.pd->context, &bad));	\
+		CHECK(!fakernic_ucreate_wq(world.pd->context, &bad));	\
 		CHECK(errno == err);					\
 		CHECK(err == ENOSPC || model_log[0]);			\
 	} while (0)
@@ -231,7 +231,7 @@ static struct ibv_rwq_ind_table *new_table(struct world *world,
 	struct ibv_rwq_ind_table_init_attr attr = { .log_ind_tbl_size = log,
 						    .ind_tbl = wqs };
 
-	return fakernic_create_rwq_ind_table(world->pd->context, &attr);
+	return fakernic_ucreate_rwq_ind_table(world->pd->context, &attr);
 }
 
 static struct ibv_qp_init_attr_ex rss_attr(struct world *world,
@@ -262,7 +262,7 @@ static void rss_qps_reach_the_kernel(void)
 	struct ibv_qp *qp;
 
 	CHECK(table);
-	qp = fakernic_create_qp_ex(world.pd->context, &attr);
+	qp = fakernic_ucreate_qp_ex(world.pd->context, &attr);
 	CHECK(qp);
 	CHECK(model_rss.rx_hash_fields == (FAKERNIC_HASH_SRC_IPV4 |
 					   FAKERNIC_HASH_DST_PORT_UDP));
@@ -271,11 +271,11 @@ static void rss_qps_reach_the_kernel(void)
 	CHECK(!memcmp(model_rss.rx_hash_key, hash_key, sizeof(hash_key)));
 	/* It has no queues. */
 	qp->state = IBV_QPS_RTS;
-	CHECK(fakernic_post_send(qp, &send, &bad_send) && bad_send == &send);
-	CHECK(fakernic_post_recv(qp, &recv, &bad_recv) && bad_recv == &recv);
-	CHECK(!fakernic_destroy_qp(qp));
-	CHECK(!fakernic_destroy_rwq_ind_table(table));
-	CHECK(!fakernic_destroy_wq(wqs[0]) && !fakernic_destroy_wq(wqs[1]));
+	CHECK(fakernic_upost_send(qp, &send, &bad_send) && bad_send == &send);
+	CHECK(fakernic_upost_recv(qp, &recv, &bad_recv) && bad_recv == &recv);
+	CHECK(!fakernic_udestroy_qp(qp));
+	CHECK(!fakernic_udestroy_rwq_ind_table(table));
+	CHECK(!fakernic_udestroy_wq(wqs[0]) && !fakernic_udestroy_wq(wqs[1]));
 	world_end(&world);
 }
 
@@ -292,7 +292,8 @@ static void bad_rss_qps_are_refused(void)
 		bad = rss_attr(&world, table);				\
 		model_log[0] = '\0';					\
 		__VA_ARGS__;						\
-		CHECK(!fakernic_create_qp_ex(world.pd->context, &bad));	\
+		CHECK(!fakernic_ucreate_qp_ex(world.pd->context,	\
+					      &bad));			\
 		CHECK(errno == err);					\
 		CHECK(err == ENOSPC || model_log[0]);			\
 	} while (0)
@@ -313,20 +314,20 @@ static void bad_rss_qps_are_refused(void)
 	BAD_RSS(EINVAL, bad.cap.max_send_wr = 1);
 	BAD_RSS(EINVAL, bad.cap.max_recv_wr = 1);
 	BAD_RSS(ENOSPC, model_failure = ENOSPC);
-	CHECK(!fakernic_create_rwq_ind_table(world.pd->context, &wrong) &&
+	CHECK(!fakernic_ucreate_rwq_ind_table(world.pd->context, &wrong) &&
 	      errno == EINVAL);
 	wrong.log_ind_tbl_size = UINT32_MAX;
-	CHECK(!fakernic_create_rwq_ind_table(world.pd->context, &wrong) &&
+	CHECK(!fakernic_ucreate_rwq_ind_table(world.pd->context, &wrong) &&
 	      errno == EINVAL);
 	wrong = (struct ibv_rwq_ind_table_init_attr) { .comp_mask = 1 };
-	CHECK(!fakernic_create_rwq_ind_table(world.pd->context, &wrong) &&
+	CHECK(!fakernic_ucreate_rwq_ind_table(world.pd->context, &wrong) &&
 	      errno == EOPNOTSUPP);
 	model_failure = EPERM;
 	CHECK(!new_table(&world, &wq, 0) && errno == EPERM);
 	model_failure = EBUSY;
-	CHECK(fakernic_destroy_rwq_ind_table(table) == EBUSY);
-	CHECK(!fakernic_destroy_rwq_ind_table(table));
-	CHECK(!fakernic_destroy_wq(wq));
+	CHECK(fakernic_udestroy_rwq_ind_table(table) == EBUSY);
+	CHECK(!fakernic_udestroy_rwq_ind_table(table));
+	CHECK(!fakernic_udestroy_wq(wq));
 	BAD_RSS(EOPNOTSUPP, world.context->features &= ~FAKERNIC_FEATURE_WQ_RSS);
 	world_end(&world);
 }
