@@ -16,19 +16,19 @@
 #include <linux/workqueue.h>
 #include <net/devlink.h>
 #include <fakernic/regs.h>
-#include "cmd.h"
-#include "cmdq.h"
-#include "compat_devlink.h"
-#include "cq.h"
-#include "device.h"
-#include "dump.h"
-#include "eq.h"
-#include "explain.h"
+#include "compat/devlink.h"
+#include "core/cmd.h"
+#include "core/cmdq.h"
+#include "core/device.h"
+#include "core/dump.h"
+#include "core/eq.h"
+#include "core/explain.h"
+#include "core/port.h"
+#include "core/regs.h"
+#include "net/netdev.h"
+#include "rdma/cq.h"
 #include "health.h"
-#include "life.h"
-#include "netdev.h"
-#include "port.h"
-#include "regs.h"
+#include "lifecycle.h"
 
 #define FAKERNIC_POLL_PERIOD	(HZ / 2)
 #define FAKERNIC_POLLS_PER_COMMAND	10

@@ -2,7 +2,7 @@
 /*
  * The PCI driver. Probe brings the device up in stages; if a stage fails, the
  * earlier ones are undone. Remove undoes all stages in reverse. A reset or a
- * suspend only takes the hardware down and up (life.c).
+ * suspend only takes the hardware down and up (lifecycle.c).
  */
 #include <linux/bitfield.h>
 #include <linux/dma-direct.h>
@@ -14,15 +14,15 @@
 #include <linux/xarray.h>
 #include <fakernic/base.h>
 #include <fakernic/regs.h>
-#include "cmdq.h"
-#include "device.h"
-#include "gid.h"
-#include "life.h"
-#include "netdev.h"
-#include "odp.h"
-#include "port.h"
-#include "ptp.h"
-#include "stats.h"
+#include "core/cmdq.h"
+#include "core/device.h"
+#include "core/gid.h"
+#include "core/port.h"
+#include "core/stats.h"
+#include "net/netdev.h"
+#include "net/ptp.h"
+#include "rdma/odp.h"
+#include "lifecycle.h"
 
 static struct fakernic_dev *fakernic_alloc(struct pci_dev *pdev)
 {

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# overlay.sh LINUX: puts the driver into a Linux source tree, where it becomes
-# CONFIG_INFINIBAND_FAKERNIC. May be repeated: what has changed is replaced.
+# overlay.sh LINUX: copies the driver into a Linux source tree, where it becomes
+# CONFIG_INFINIBAND_FAKERNIC. A repeated call replaces the copy.
 set -eu
 
 die() {
@@ -23,11 +23,13 @@ rm -rf "$target.new"
 mkdir "$target.new"
 cp -p "$here"/*.[ch] "$here/Kbuild" "$here/Kconfig" "$here/probe.sh" \
     "$target.new"
-cp -rp "$here/uapi" "$here/../firmware-spec/include" "$target.new"
+for folder in compat core net rdma uapi; do
+    cp -rp "$here/$folder" "$target.new"
+done
+cp -rp "$here/../firmware-spec/include" "$target.new"
 rm -rf "$target"
 mv "$target.new" "$target"
 
-# Where the other drivers of cards are.
 source='source "drivers/infiniband/hw/fakernic/Kconfig"'
 grep -qxF "$source" "$kconfig" ||
     sed -i "0,\\|^source \"drivers/infiniband/hw/|s||$source\n&|" "$kconfig"

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# probe.sh INCLUDE: prints, as flags of the compiler, what the kernel whose
-# headers are below INCLUDE has of what others have not. It looks for the word
-# and not at the version, because distributions take interfaces into kernels of
-# other versions. compat*.h alone use the flags.
+# probe.sh INCLUDE: prints a compiler flag for each interface of the list below
+# that the kernel headers in the folder INCLUDE declare. It searches for a word
+# and ignores the version, because distributions backport interfaces. Only
+# compat/ uses the flags.
 set -eu
 
 while read -r name header word; do

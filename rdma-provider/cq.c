@@ -618,7 +618,7 @@ static uint64_t fakernic_read_completion_ts(struct ibv_cq_ex *cq)
 	return le64toh(fakernic_ex_to_cq(cq)->cqe->timestamp);
 }
 
-/* On the time scale of the PTP clock (kernel-driver/ptp.c). */
+/* On the time scale of the PTP clock (kernel-driver/net/ptp.c). */
 static uint64_t fakernic_read_wallclock(struct ibv_cq_ex *cq)
 {
 	struct ibv_context *context = fakernic_ex_to_cq(cq)->vcq.cq.context;

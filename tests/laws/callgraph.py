@@ -88,7 +88,11 @@ def circles(calls):
 
 
 def sources(tree, folder):
-    names = sorted(p.stem for p in tree.path(folder).glob('*.c'))
+    """The C files of a folder and of the folders in it, without ".c"."""
+    top = tree.path(folder)
+    names = sorted(path.relative_to(top).with_suffix('').as_posix()
+                   for path in top.rglob('*.c')
+                   if not path.name.endswith('.mod.c'))
     if not names:
         raise SpecError(f'no sources in {folder}')
     return names
@@ -125,13 +129,10 @@ class Build:
     def __init__(self, tree, folder, cache=CACHE):
         self.tree = tree
         self.folder = folder
-        self.copies, pattern, self.step = BUILT[folder]
+        self.copies, self.pattern, self.step = BUILT[folder]
+        # Meson replaces the slashes of a path by underscores.
+        self.separator = '_' if '_{}' in self.pattern else '/'
         self.cache = cache
-        head, tail = Path(pattern).name.split('{}')
-        self.objects = {}
-        for path in cache.glob(pattern.format('*')):
-            self.objects.setdefault(path.name[len(head):-len(tail)],
-                                    []).append(path)
         self.included, self.times = {}, {}
 
     def includes(self, name):
@@ -171,7 +172,8 @@ class Build:
 
     def object(self, name):
         """A file's object; of these very sources, or an error."""
-        objects = self.objects.get(name, [])
+        objects = list(self.cache.glob(self.pattern.format(
+            name.replace('/', self.separator))))
         for source in sorted(self.inputs(f'{self.folder}/{name}.c')):
             time = self.time(source)
             if (len(objects) != 1 or time is None or
@@ -203,6 +205,15 @@ def order(text):
         lines = [[word[:-2] for word in words if word.endswith('.c')]
                  for words in lines]
     return {name: rank for rank, names in enumerate(lines) for name in names}
+
+
+def kbuild_order(text):
+    """{file: its place} of the driver's Kbuild, which lists them by folder."""
+    words = [Path('' if folder == 'top' else folder, re.sub(r'\$\((\w+)-y\)', r'\1', word))
+             for folder, names in re.findall(
+                 r'^(core|net|rdma|top) := ((?:.*\\\n)*.*)$', text, re.M)
+             for word in names.replace('\\', ' ').split()]
+    return {path.as_posix(): rank for rank, path in enumerate(words)}
 
 
 def order_problems(text, calls):

@@ -55,8 +55,22 @@ def device_calls(tree):
 
 
 def driver_calls(tree):
-    """the driver's files do not call in a circle"""
-    return no_circle(callgraph.built_calls(tree, callgraph.DRIVER))
+    """the driver's files call downwards, in the order that Kbuild lists; net/
+    and rdma/ do not call each other"""
+    calls = callgraph.built_calls(tree, callgraph.DRIVER)
+    rank = callgraph.kbuild_order(tree.read(f'{callgraph.DRIVER}/Kbuild'))
+    problems = [(name, f'{name} is not in Kbuild, or not on disk')
+                for name in sorted(set(calls) ^ set(rank))]
+    for name in sorted(set(calls) & set(rank)):
+        for other in sorted(calls[name] & set(rank)):
+            folders = {name.split('/')[0], other.split('/')[0]}
+            if rank[other] > rank[name]:
+                problems.append((f'{name} -> {other}', f'{name} calls {other}, '
+                                 'which is after it in Kbuild'))
+            elif folders == {'net', 'rdma'}:
+                problems.append((f'{name} -> {other}',
+                                 f'{name} calls {other}, in another folder'))
+    return no_circle(calls) + problems
 
 
 def provider_calls(tree):
@@ -114,8 +128,9 @@ def schema_comments(tree):
 def checkpatch_file(tree, name):
     """What checkpatch says of a file; remembered by what it depends on."""
     path = tree.path(name)
+    top = tree.path(KERNEL_STYLE[0])
     key = hashlib.sha256(path.read_bytes())
-    for other in (CHECKPATCH, tree.path(f'{KERNEL_STYLE[0]}/.checkpatch.conf')):
+    for other in (CHECKPATCH, top / '.checkpatch.conf'):
         key.update(Path(other).read_bytes())
     memory = os.environ.get('LAWS_MEMORY')
     store = Path(memory, f'checkpatch-{key.hexdigest()}') if memory else None
@@ -126,8 +141,8 @@ def checkpatch_file(tree, name):
                if path.name == 'trace.h' else [])
     said = subprocess.run(
         [CHECKPATCH, '--no-summary', '--terse', '--no-color', *ignored,
-         '-f', path.name],
-        cwd=path.parent, capture_output=True, text=True, check=False).stdout
+         '-f', f'./{path.relative_to(top)}'],
+        cwd=top, capture_output=True, text=True, check=False).stdout
     if store:
         store.write_text(said, encoding='utf-8')
     return said
@@ -138,7 +153,8 @@ def checkpatch(tree):
     if not Path(CHECKPATCH).exists():
         raise SpecError(f'{CHECKPATCH} is missing: run inside ci/enter.sh')
     names = [path.relative_to(tree.top) for area in KERNEL_STYLE
-             for path in sorted(tree.path(area).glob('*.[ch]'))]
+             for path in sorted(tree.path(area).rglob('*.[ch]'))
+             if 'uapi' not in path.parts]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         said = pool.map(lambda name: checkpatch_file(tree, name), names)
     return [(line, f'{KERNEL_STYLE[0]}/{line}')
@@ -225,7 +241,7 @@ def prototypes(text):
 def contracts(folder):
     def law(tree):
         return [(name, f'{path.name}:{line}: {name} has no contract')
-                for path in sorted(tree.path(folder).glob('*.h'))
+                for path in sorted(tree.path(folder).rglob('*.h'))
                 for name, line, told in prototypes(
                     path.read_text(encoding='utf-8')) if not told]
     law.__name__ = 'contracts_' + folder.split('/')[-1].replace('-', '_')
@@ -534,7 +550,7 @@ def entries_copied(tree):
     """the driver copies what a device completed before it uses it"""
     return [(path.stem, f'{path.stem}.c points to struct {name} in a ring, '
              'which the device may change: copy it')
-            for path in sorted(tree.path(callgraph.DRIVER).glob('*.c'))
+            for path in sorted(tree.path(callgraph.DRIVER).rglob('*.c'))
             for name in sorted(set(KEEPS_ENTRY.findall(
                 strip_comments(path.read_text('utf-8')))))]
 

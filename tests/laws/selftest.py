@@ -257,7 +257,9 @@ def planted_write(struct, field):
 
 
 def without_contract(header):
-    folder = str(Path(header).parent)
+    folder = next(folder for folder in (
+        callgraph.ENGINE, callgraph.DEVICE, callgraph.DRIVER,
+        callgraph.PROVIDER) if Path(header).is_relative_to(folder))
     return planted(laws.contracts(folder), header, '\n#endif',
                    '\n\nvoid planted(void);\n#endif', 'planted')
 
@@ -273,7 +275,7 @@ TESTS = (
     finds_circle, finds_upward_call, other_source, older_object,
     finds_checkpatch, step_keys, packages_tell, untested,
     planted_call(laws.device_calls, callgraph.DEVICE, True),
-    planted_call(laws.driver_calls, callgraph.DRIVER),
+    planted_call(laws.driver_calls, callgraph.DRIVER, True),
     planted_call(laws.provider_calls, callgraph.PROVIDER),
     planted_write('RoceSendq', 'pi'), planted_write('RoceRetry', 'deadline'),
     planted_write('RoceWindow', 'size'),
@@ -285,10 +287,10 @@ TESTS = (
             '#endif', 'RoceSendq planted;\n#endif', 'rate.h'),
     without_contract('qemu-hw/roce/rate.h'),
     without_contract('qemu-hw/device/ring.h'),
-    without_contract('kernel-driver/pd.h'),
+    without_contract('kernel-driver/rdma/pd.h'),
     without_contract('rdma-provider/pd.h'),
     badly_formatted('qemu-hw/roce/toeplitz.c', '{\n    ', '{\n      '),
-    badly_formatted('kernel-driver/pd.c', '{\n\t', '{\n\t\t'),
+    badly_formatted('kernel-driver/rdma/pd.c', '{\n\t', '{\n\t\t'),
     planted(laws.columns, 'qemu-hw/roce/toeplitz.c', '{\n',
             '{\n' + ' ' * 80 + ';\n', 'qemu-hw/roce/toeplitz.c'),
     planted(laws.schema_comments, 'qemu-hw/qmp/fakernic.json',
@@ -309,7 +311,7 @@ TESTS = (
             'rate'),
     planted(laws.document_links, 'qemu-hw/README.md', '# fakernic for QEMU',
             '# fakernic [for](for/nothing.md) QEMU', 'qemu-hw/README.md'),
-    planted(laws.recipe_files, 'CONTRIBUTING.md', '`kernel-driver/cmd.c`',
+    planted(laws.recipe_files, 'CONTRIBUTING.md', '`kernel-driver/core/cmd.c`',
             '`kernel-driver/nothing.c`', 'kernel-driver/nothing.c'),
     planted(laws.readme_length, 'README.md', '# fakernic\n',
             '# fakernic\n' + '\n' * laws.README_LINES, 'README.md'),
@@ -339,7 +341,7 @@ TESTS = (
             '#include "rq.h"\nvoid planted(FakernicState *s);\n'
             'void planted(FakernicState *s) '
             '{ pci_dma_sync(PCI_DEVICE(s), 0); }\n', 'rq'),
-    planted(laws.entries_copied, 'kernel-driver/channel.c',
+    planted(laws.entries_copied, 'kernel-driver/net/channel.c',
             '\tstruct fakernic_cqe cqe;\n\tint work',
             '\tstruct fakernic_cqe *cqe = NULL;\n\tint work', 'channel'),
     planted(laws.ways_in, 'qemu-hw/device/fakernic.c',

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The life cycle of the hardware: it goes up, down for a reset or a suspend,
+ * and up again. The net_device, the PTP clock and the function's mappings
+ * survive that. The RDMA device and all its objects are destroyed and created.
+ */
+#ifndef FAKERNIC_DRIVER_LIFECYCLE_H
+#define FAKERNIC_DRIVER_LIFECYCLE_H
+
+#include <linux/types.h>
+
+struct fakernic_dev;
+
+/*
+ * Reasons to keep the hardware down; several can apply at the same time. The
+ * bus may never resume the device after an error. FAKERNIC_HELD_FOR_GOOD is the
+ * removal of the driver or a shutdown.
+ */
+enum fakernic_holder {
+	FAKERNIC_HELD_BY_RELOAD,
+	FAKERNIC_HELD_BY_RESET,
+	FAKERNIC_HELD_BY_SLEEP,
+	FAKERNIC_HELD_BY_BUS,
+	FAKERNIC_HELD_FOR_GOOD,
+};
+
+/*
+ * Resets the device and brings it up to the point where it executes commands.
+ * Fails if its interface version is not supported. Fills in features and caps.
+ * The command queue's memory must have been allocated.
+ */
+int fakernic_life_start(struct fakernic_dev *dev);
+
+/*
+ * Undoes fakernic_life_start(). The interfaces must be down, and all objects
+ * destroyed. The device may be dead.
+ */
+void fakernic_life_end(struct fakernic_dev *dev);
+
+/*
+ * Attaches the net_device and registers the RDMA device of a device that has
+ * been started. On failure it undoes its own steps only.
+ */
+int fakernic_life_show(struct fakernic_dev *dev);
+
+/*
+ * Announces that the hardware will be taken down: from now on every command
+ * has a time limit, and no recovery starts. Callable in any state.
+ */
+void fakernic_life_claim(struct fakernic_dev *dev,
+			 enum fakernic_holder holder);
+
+/*
+ * Quiesces the hardware until every holder has called fakernic_life_go_on().
+ * gently: kernel users of RDMA may disconnect from their peers first.
+ * Otherwise the device is stopped at once. A device that is already down is
+ * left alone. A suspend and a bus error also leave a dead device alone.
+ */
+void fakernic_life_hold(struct fakernic_dev *dev, enum fakernic_holder holder,
+			bool gently);
+
+/*
+ * Resumes the hardware after fakernic_life_hold(). Returns -EBUSY, and does
+ * nothing, in three cases: another holder keeps the device down; this holder
+ * did not; or the device was dead before a suspend or a bus error. After any
+ * other error the device is dead. Both interfaces then exist and report that,
+ * unless memory for them is short.
+ */
+int fakernic_life_go_on(struct fakernic_dev *dev,
+			enum fakernic_holder holder);
+
+/*
+ * Returns true if a recovery has to wait for a holder. Other holders always
+ * resume the device; the bus may not, so it is waited for ten seconds at most.
+ */
+bool fakernic_life_is_held(struct fakernic_dev *dev);
+
+/*
+ * Recovers a device that is dead or down: first by its own reset, and if that
+ * fails by a function reset. Returns 0 also for a healthy device, and -EBUSY
+ * while a holder keeps it down. After an error a dead device keeps its
+ * interfaces. If it executed a command and failed later, its RDMA device is
+ * replaced by one that reports a dead device. asked: a user requests the
+ * recovery, which then does not wait for the bus.
+ */
+int fakernic_life_recover(struct fakernic_dev *dev, bool asked);
+
+/*
+ * Called after each recovery attempt. If the device is still down and no
+ * holder will resume it, registers interfaces that report a dead device.
+ */
+void fakernic_life_give_up(struct fakernic_dev *dev);
+
+#endif
