@@ -10,7 +10,7 @@ BUILD := $(ENTER) ci/build.py
 	test-mutants test-long test-link test-many test-programs test-packages \
 	test-recipes test-intree test-qemu-versions test-reproductions test-debug-kernel \
 	test-failing soak fuzz \
-	docs coverage shell bench bench-compare bench-engine bench-rules \
+	docs documents coverage shell bench bench-compare bench-engine bench-rules \
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
 
@@ -74,6 +74,7 @@ help:
 	@echo 'make bench-rules     what fault rules cost a connection: two minutes'
 	@echo 'make docs            all documents as one site with a search: docs/ of the'
 	@echo '                     cache'
+	@echo 'make documents       write the generated parts of documents again'
 	@echo 'make coverage        which lines of the engine the tests reach'
 	@echo 'make shell           two VMs with a console each'
 	@echo 'make build           build everything; also each by itself:'
@@ -185,7 +186,7 @@ test-many: root
 	@$(BUILD) root-test qemu-plugin image
 	@$(ENTER) ci/run_tests.py many
 
-# Leaves PROGRAMS.md in log/programs of the cache.
+# Leaves programs.json, which PROGRAMS.md counts, in log/programs of the cache.
 test-programs: build
 	@$(BUILD) guest-test
 	@$(ENTER) ci/programs.py --long
@@ -263,6 +264,10 @@ docs: root
 	@$(BUILD) root-test
 	@$(ENTER) ci/check_docs.py
 	@echo "the site begins at $${FAKERNIC_CACHE:-$$HOME/.cache/fakernic}/docs/index.html"
+
+# What documents take from code and tests, written again.
+documents: root
+	@$(ENTER) ci/documents.py --write
 
 coverage: root
 	@$(BUILD) root-test

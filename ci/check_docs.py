@@ -78,6 +78,14 @@ def bad_figures(pages):
                 yield f"{path}: {source} has no text"
 
 
+def generated():
+    """How the generated parts of documents differ from their sources."""
+    done = subprocess.run([sys.executable, SRC / "ci/documents.py"],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    return done.stdout.splitlines() or [""] * done.returncode
+
+
 def main(arguments):
     site = Path(arguments[0] if arguments else "/cache/docs").resolve()
     results = [("all documents build into one site without a warning",
@@ -87,6 +95,7 @@ def main(arguments):
     results += [
         ("each link of the site leads to a page and a place in it",
          list(broken_links(pages)) if pages else ["no page"]),
+        ("generated parts of documents agree with the sources", generated()),
         ("each figure of the site exists and has a text",
          list(bad_figures(pages)) if any(page.figures for page in
                                          pages.values()) else ["no figure"])]

@@ -359,17 +359,8 @@ TESTS = (
     planted(laws.fault_cells, 'qemu-hw/roce/fault.c',
             '{ "page-list", ON_READS }', '{ "page-list", ON_STORES }',
             'page-list-duplicate'),
-    planted(laws.tests_named, 'kernel-driver/RELIABILITY.md',
-            '`test_function_level_reset`', '`test_planted`', 'test_planted'),
-    planted(laws.tests_named, 'kernel-driver/RELIABILITY.md',
-            '`…[flr-target]` †', '`…[flr-target]`',
-            'test_interface_stays[flr-target]'),
-    planted(laws.tests_named, 'tests/vm/test_ulp.py',
-            '@pytest.mark.long\n', '', 'test_hundred_rounds'),
     planted(laws.tests_named, 'tests/STATUS.md', 'vm: test_atomics |',
             'vm: test_planted |', 'test_planted'),
-    planted(laws.tests_named, 'tests/STATUS.md', 'system heap) | works |',
-            'system heap) | works, by `make test-long` |', 'test_dmabuf'),
 )
 
 

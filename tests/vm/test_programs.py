@@ -3,8 +3,8 @@
 by its own tests, UCX by ucx_perftest and by a program that compares its data.
 
 `make test` runs a part of the combinations on fakernic and prints rxe's result,
-as PROGRAMS.md has it, beside each; `make test-programs` all of them on fakernic
-and on Soft-RoCE, and writes PROGRAMS.md. It also runs what `ci/programs.py --long`
+as programs.json has it, next to each; `make test-programs` all of them on fakernic
+and on Soft-RoCE, and writes programs.json. It also runs what `ci/programs.py --long`
 fetches and builds: kernel modules that Debian leaves out, Open MPI, Ceph's
 messenger, librpma, Valkey. Each of these tests compares the data, and checks by
 the cards' counters that the data went by RDMA.
@@ -22,24 +22,15 @@ from fakernic_lab.guest import Result
 from fakernic_test import built, pairs, programs, rdma, ulp
 
 RESULTS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
-DOCUMENT = Path(__file__).with_name("PROGRAMS.md")
+KNOWN = Path(__file__).with_name("programs.json")
 # What fabtests print of a completion that was flushed.
 FLUSH = ("[error] fabtests:common/shared.c:3044: cq_readerr 125 (Operation "
          "canceled), provider errno: 5 (Work Request Flushed Error)\n")
 
 
 def known(driver):
-    """Title -> a driver's verdict, as PROGRAMS.md has them."""
-    told = {}
-    heads = []
-    for line in DOCUMENT.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip(" `") for cell in line.strip("|").split("|")]
-        if line.startswith("| program"):
-            heads = cells
-        for head, cell in zip(heads[1:], cells[1:]):
-            if head.startswith(f"{driver} ") and cells[0] in programs.PROGRAMS:
-                told[f"{cells[0]}, {head.split()[1]}"] = cell
-    return {name: cell for name, cell in told.items() if cell}
+    """Title -> a driver's verdict, as PROGRAMS.md counts them."""
+    return json.loads(KNOWN.read_text(encoding="utf-8"))[driver]
 
 
 def titles(wanted):
@@ -114,15 +105,13 @@ def test_the_same_on_rxe(ports):
 
 @pytest.mark.long
 @pytest.mark.guests(driver="rxe")
-def test_document_is_written():
-    """Of what the two runs before have found."""
+def test_results_are_written():
+    """Results of the two runs before are written to programs.json."""
     found = {driver: json.loads((RESULTS / f"programs-{driver}.json").read_text())
              for driver in ("fakernic", "rxe")}
-    head = re.split(r"^\| program \| fakernic", DOCUMENT.read_text(encoding="utf-8"),
-                    flags=re.M)[0]
-    text = head + programs.table(found)
-    (RESULTS / "PROGRAMS.md").write_text(text, encoding="utf-8")
-    print(text)
+    (RESULTS / KNOWN.name).write_text(json.dumps(found, indent=1) + "\n",
+                                      encoding="utf-8")
+    print(programs.table(found))
 
 
 # ---- what ci/programs.py --long makes ----------------------------------------
