@@ -8,54 +8,46 @@
 
 /* ---- command queue --------------------------------------------------- */
 
-static void test_cmdq_wrap(void)
+static void test_cmdq_wrap(Rig *r)
 {
-    Machine m;
-    Nic n;
-
-    start_enabled(&m, &n);
     /* More than four passes: owner bits 1, 0, 1, 0, 1. */
     for (unsigned i = 0; i < 70; i++) {
         uint8_t payload[FAKERNIC_CMD_PAYLOAD], echo[FAKERNIC_CMD_PAYLOAD];
 
         memset(payload, i + 1, sizeof(payload));
-        assert_status(cmd(&n, FAKERNIC_CMD_NOP, payload, sizeof(payload), echo,
-                          sizeof(echo)), OK);
+        assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, payload, sizeof(payload),
+                          echo, sizeof(echo)),
+                      OK);
         g_assert_cmpmem(payload, sizeof(payload), echo, sizeof(echo));
-        g_assert_true(msix_fired(&n, 0));
+        g_assert_true(msix_fired(&r->n, 0));
     }
-    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_COMMANDS), ==, 70);
-    machine_stop(&m);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_COMMANDS), ==, 70);
 }
 
 /* A full ring announced with one doorbell. */
-static void test_cmdq_many(void)
+static void test_cmdq_many(Rig *r)
 {
-    Machine m;
-    Nic n;
     struct fakernic_cmd_completion completion;
 
-    start_enabled(&m, &n);
     for (unsigned round = 0; round < 3; round++) {
-        uint32_t first = n.cmd_pi;
+        uint32_t first = r->n.cmd_pi;
 
         for (unsigned i = 0; i < 16; i++) {
             struct fakernic_cmd request = {
-                .opcode = LE16(FAKERNIC_CMD_NOP), .cookie = LE32(n.cmd_pi),
+                .opcode = LE16(FAKERNIC_CMD_NOP), .cookie = LE32(r->n.cmd_pi),
             };
-            cmd_submit(&n, &request);
+            cmd_submit(&r->n, &request);
         }
-        cmd_ring(&n);
+        cmd_ring(&r->n);
         for (unsigned i = 0; i < 16; i++) {
-            cmd_wait(&n, first + i, &completion);
+            cmd_wait(&r->n, first + i, &completion);
             g_assert_cmpuint(le32_to_cpu(completion.cookie), ==, first + i);
             assert_status(completion.status, OK);
         }
     }
-    machine_stop(&m);
 }
 
-static void test_cmd_opcodes(void)
+static void test_cmd_opcodes(Rig *r)
 {
     static const uint16_t unknown[] = {
         0, 0x08, 0x0f, 0x12, 0x1c, 0x26, 0x34, 0x42, 0x4a, 0x72, 0xff, 0xffff,
@@ -63,34 +55,42 @@ static void test_cmd_opcodes(void)
     static const uint16_t set_aside[] = {
         FAKERNIC_CMD_SET_PKEY, FAKERNIC_CMD_RSVD_DM, FAKERNIC_CMD_FAULT,
     };
-    Machine m;
-    Nic n;
 
-    start_enabled(&m, &n);
     for (unsigned i = 0; i < ARRAY_SIZE(unknown); i++) {
-        assert_status(cmd(&n, unknown[i], NULL, 0, NULL, 0), BAD_OPCODE);
+        assert_status(cmd(&r->n, unknown[i], NULL, 0, NULL, 0), BAD_OPCODE);
     }
     for (unsigned i = 0; i < ARRAY_SIZE(set_aside); i++) {
-        assert_status(cmd(&n, set_aside[i], NULL, 0, NULL, 0), UNSUPPORTED);
+        assert_status(cmd(&r->n, set_aside[i], NULL, 0, NULL, 0), UNSUPPORTED);
     }
-    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_COMMANDS_FAILED), ==,
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_COMMANDS_FAILED), ==,
                      ARRAY_SIZE(unknown) + ARRAY_SIZE(set_aside));
-    machine_stop(&m);
 }
 
 /* A command of a feature the driver did not take. */
-static void test_cmd_feature_not_taken(void)
+static void test_cmd_feature_not_taken(Rig *r)
 {
     static const uint16_t opcodes[] = {
-        FAKERNIC_CMD_CREATE_SRQ, FAKERNIC_CMD_MODIFY_SRQ, FAKERNIC_CMD_CREATE_MW,
-        FAKERNIC_CMD_ALLOC_XRCD, FAKERNIC_CMD_DEALLOC_XRCD,
-        FAKERNIC_CMD_RESIZE_CQ, FAKERNIC_CMD_MODIFY_CQ, FAKERNIC_CMD_REREG_MR,
-        FAKERNIC_CMD_ATTACH_MCAST, FAKERNIC_CMD_CREATE_FLOW,
-        FAKERNIC_CMD_CREATE_COUNTER, FAKERNIC_CMD_QUERY_PAGE_REQUESTS,
-        FAKERNIC_CMD_UPDATE_PAGES, FAKERNIC_CMD_CREATE_WQ,
-        FAKERNIC_CMD_DESTROY_WQ, FAKERNIC_CMD_MODIFY_WQ,
-        FAKERNIC_CMD_CREATE_IND_TABLE, FAKERNIC_CMD_DESTROY_IND_TABLE,
-        FAKERNIC_CMD_CREATE_RSS_QP, FAKERNIC_CMD_FAULT, FAKERNIC_CMD_DUMP,
+        FAKERNIC_CMD_CREATE_SRQ,
+        FAKERNIC_CMD_MODIFY_SRQ,
+        FAKERNIC_CMD_CREATE_MW,
+        FAKERNIC_CMD_ALLOC_XRCD,
+        FAKERNIC_CMD_DEALLOC_XRCD,
+        FAKERNIC_CMD_RESIZE_CQ,
+        FAKERNIC_CMD_MODIFY_CQ,
+        FAKERNIC_CMD_REREG_MR,
+        FAKERNIC_CMD_ATTACH_MCAST,
+        FAKERNIC_CMD_CREATE_FLOW,
+        FAKERNIC_CMD_CREATE_COUNTER,
+        FAKERNIC_CMD_QUERY_PAGE_REQUESTS,
+        FAKERNIC_CMD_UPDATE_PAGES,
+        FAKERNIC_CMD_CREATE_WQ,
+        FAKERNIC_CMD_DESTROY_WQ,
+        FAKERNIC_CMD_MODIFY_WQ,
+        FAKERNIC_CMD_CREATE_IND_TABLE,
+        FAKERNIC_CMD_DESTROY_IND_TABLE,
+        FAKERNIC_CMD_CREATE_RSS_QP,
+        FAKERNIC_CMD_FAULT,
+        FAKERNIC_CMD_DUMP,
     };
     struct fakernic_create_mr_req mr = {
         .length = LE64(4096),
@@ -101,32 +101,28 @@ static void test_cmd_feature_not_taken(void)
     struct fakernic_create_qp_req qp = {
         .type = FAKERNIC_QP_UD, .flags = FAKERNIC_QP_BLOCK_MCAST_LB,
     };
-    Machine m;
-    Nic n;
     uint64_t sq, cq;
 
-    start(&m, &n);
-    sq = mem_alloc(&m, 4096);
-    cq = mem_alloc(&m, 4096);
-    nic_set_features(&n, FAKERNIC_FEATURE_RC);
-    nic_set_cmdq(&n, sq, cq, 4);
-    reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
+    sq = mem_alloc(&r->m, 4096);
+    cq = mem_alloc(&r->m, 4096);
+    nic_set_features(&r->n, FAKERNIC_FEATURE_RC);
+    nic_set_cmdq(&r->n, sq, cq, 4);
+    reg_write(&r->n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
     for (unsigned i = 0; i < ARRAY_SIZE(opcodes); i++) {
-        assert_status(cmd(&n, opcodes[i], NULL, 0, NULL, 0), UNSUPPORTED);
+        assert_status(cmd(&r->n, opcodes[i], NULL, 0, NULL, 0), UNSUPPORTED);
     }
-    assert_status(CMD(&n, CREATE_MR, mr), UNSUPPORTED);
+    assert_status(CMD(&r->n, CREATE_MR, mr), UNSUPPORTED);
     /* A feature that gives a field its use: the field must be 0. */
-    nic_reset(&n);
-    nic_set_features(&n, FAKERNIC_FEATURE_UD);
-    nic_set_cmdq(&n, sq, cq, 4);
-    reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
-    assert_refused(&n, CMD(&n, CREATE_QP, qp), BAD_PARAM,
+    nic_reset(&r->n);
+    nic_set_features(&r->n, FAKERNIC_FEATURE_UD);
+    nic_set_cmdq(&r->n, sq, cq, 4);
+    reg_write(&r->n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
+    assert_refused(&r->n, CMD(&r->n, CREATE_QP, qp), BAD_PARAM,
                    fakernic_create_qp_req, flags);
-    machine_stop(&m);
 }
 
 /* Each command: reserved bytes, and bytes behind the request. */
-static void test_cmd_reserved(void)
+static void test_cmd_reserved(Rig *r)
 {
     static const struct {
         uint16_t opcode;
@@ -175,68 +171,59 @@ static void test_cmd_reserved(void)
         { FAKERNIC_CMD_SET_QP_COUNTER, 8 },
         { FAKERNIC_CMD_QUERY_COUNTER, 16 },
     };
-    Machine m;
-    Nic n;
 
-    start_enabled(&m, &n);
     for (unsigned c = 0; c < ARRAY_SIZE(commands); c++) {
         uint8_t payload[FAKERNIC_CMD_PAYLOAD] = { 0 };
 
         for (unsigned i = 0; i < 8 && commands[c].rsvd[i]; i++) {
             payload[commands[c].rsvd[i]] = 1;
-            assert_status(cmd(&n, commands[c].opcode, payload, sizeof(payload),
-                              NULL, 0), BAD_RESERVED);
-            g_assert_cmpuint(n.detail, >=, 16);
-            g_assert_cmpuint(n.detail, <=, 16 + commands[c].rsvd[i]);
+            assert_status(cmd(&r->n, commands[c].opcode, payload,
+                              sizeof(payload), NULL, 0),
+                          BAD_RESERVED);
+            g_assert_cmpuint(r->n.detail, >=, 16);
+            g_assert_cmpuint(r->n.detail, <=, 16 + commands[c].rsvd[i]);
             payload[commands[c].rsvd[i]] = 0;
         }
         for (unsigned i = commands[c].size; i < sizeof(payload);
              i = i == commands[c].size ? sizeof(payload) - 1 : i + 1) {
             payload[i] = 0x80;
-            assert_status(cmd(&n, commands[c].opcode, payload, sizeof(payload),
-                              NULL, 0), BAD_RESERVED);
-            g_assert_cmpuint(n.detail, ==, 16 + i);
+            assert_status(cmd(&r->n, commands[c].opcode, payload,
+                              sizeof(payload), NULL, 0),
+                          BAD_RESERVED);
+            g_assert_cmpuint(r->n.detail, ==, 16 + i);
             payload[i] = 0;
         }
     }
-    machine_stop(&m);
 }
 
 /* The reserved fields of the request header. */
-static void test_cmd_header_reserved(void)
+static void test_cmd_header_reserved(Rig *r)
 {
-    Machine m;
-    Nic n;
     struct fakernic_cmd_completion completion;
     struct fakernic_cmd request = {
         .opcode = LE16(FAKERNIC_CMD_NOP), .rsvd = LE16(0x100),
     };
 
-    start_enabled(&m, &n);
-    cmd_submit(&n, &request);
+    cmd_submit(&r->n, &request);
     request.rsvd = 0;
     request.rsvd2 = LE64(1ull << 63);
-    cmd_submit(&n, &request);
-    cmd_ring(&n);
-    cmd_wait(&n, 0, &completion);
+    cmd_submit(&r->n, &request);
+    cmd_ring(&r->n);
+    cmd_wait(&r->n, 0, &completion);
     assert_status(completion.status, BAD_RESERVED);
     g_assert_cmpuint(le32_to_cpu(completion.detail), ==, 2);
-    cmd_wait(&n, 1, &completion);
+    cmd_wait(&r->n, 1, &completion);
     assert_status(completion.status, BAD_RESERVED);
     g_assert_cmpuint(le32_to_cpu(completion.detail), ==, 8);
-    machine_stop(&m);
 }
 
 /* ---- device and port ------------------------------------------------- */
 
-static void test_query_device(void)
+static void test_query_device(Rig *r)
 {
-    Machine m;
-    Nic n;
     struct fakernic_query_device_resp resp;
 
-    start_enabled(&m, &n);
-    assert_status(cmd(&n, FAKERNIC_CMD_QUERY_DEVICE, NULL, 0, &resp,
+    assert_status(cmd(&r->n, FAKERNIC_CMD_QUERY_DEVICE, NULL, 0, &resp,
                       sizeof(resp)), OK);
     g_assert_cmphex(le64_to_cpu(resp.node_guid), ==, 0x505400fffe0a0b0cull);
     g_assert_cmpuint(le32_to_cpu(resp.max_qp), >=, 14);
@@ -250,13 +237,10 @@ static void test_query_device(void)
     g_assert_true(le64_to_cpu(resp.page_sizes) & 1 << 12);
     g_assert_cmpuint(le32_to_cpu(resp.max_inline), <=, FAKERNIC_INLINE_MAX);
     g_assert_cmpuint(le16_to_cpu(resp.max_send_sge), <=, FAKERNIC_SGE_MAX);
-    machine_stop(&m);
 }
 
-static void test_port(void)
+static void test_port(Rig *r)
 {
-    Machine m;
-    Nic n;
     struct fakernic_query_port_resp resp;
     struct fakernic_set_port_req good = {
         .mask = LE32(FAKERNIC_PORT_MTU | FAKERNIC_PORT_MAC |
@@ -266,24 +250,24 @@ static void test_port(void)
     };
     struct fakernic_set_port_req req;
 
-    start_enabled(&m, &n);
-    assert_status(cmd(&n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &resp,
+    assert_status(cmd(&r->n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &resp,
                       sizeof(resp)), OK);
     g_assert_cmpuint(resp.link_up, ==, 1);
     g_assert_cmpuint(le32_to_cpu(resp.mtu), ==, 1500);
     g_assert_cmpuint(resp.active_mtu, ==, FAKERNIC_MTU_1024);
     g_assert_cmpmem(resp.mac, 6, nic_mac, 6);
-    assert_status(CMD(&n, SET_PORT, good), OK);
-    assert_status(cmd(&n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &resp,
+    assert_status(CMD(&r->n, SET_PORT, good), OK);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &resp,
                       sizeof(resp)), OK);
     g_assert_cmpuint(le32_to_cpu(resp.mtu), ==, 9000);
     g_assert_cmpuint(resp.active_mtu, ==, FAKERNIC_MTU_4096);
     g_assert_cmpmem(resp.mac, 6, nic_mac, 6);
 
-#define BAD(field, value, code)                                              \
-    req = good; req.field = value;                                           \
-    assert_refused(&n, CMD(&n, SET_PORT, req), code, fakernic_set_port_req,  \
-                   field)
+#define BAD(field, value, code) \
+    req = good; \
+    req.field = value; \
+    assert_refused(&r->n, CMD(&r->n, SET_PORT, req), code, \
+                   fakernic_set_port_req, field)
     BAD(mask, LE32(0x40), BAD_PARAM);
     BAD(mtu, LE32(9001), BAD_PARAM);
     BAD(mtu, LE32(67), BAD_PARAM);
@@ -294,65 +278,59 @@ static void test_port(void)
 #undef BAD
     req = good;
     req.mac[0] = 1;
-    assert_refused(&n, CMD(&n, SET_PORT, req), BAD_PARAM, fakernic_set_port_req,
-                   mac);
+    assert_refused(&r->n, CMD(&r->n, SET_PORT, req), BAD_PARAM,
+                   fakernic_set_port_req, mac);
     memset(req.mac, 0, 6);
-    assert_refused(&n, CMD(&n, SET_PORT, req), BAD_PARAM, fakernic_set_port_req,
-                   mac);
+    assert_refused(&r->n, CMD(&r->n, SET_PORT, req), BAD_PARAM,
+                   fakernic_set_port_req, mac);
     /* What the mask does not name is not looked at. */
     req = (struct fakernic_set_port_req) { .mtu = LE32(1), .filter = 0xff };
-    assert_status(CMD(&n, SET_PORT, req), OK);
-    machine_stop(&m);
+    assert_status(CMD(&r->n, SET_PORT, req), OK);
 }
 
-static void test_stats(void)
+static void test_stats(Rig *r)
 {
-    Machine m;
-    Nic n;
     uint64_t address;
     struct fakernic_query_stats_req req;
     struct fakernic_query_stats_resp resp;
 
-    start_enabled(&m, &n);
-    address = mem_alloc(&m, 4096);
-    qtest_memset(m.qts, address, 0xee, 4096);
+    address = mem_alloc(&r->m, 4096);
+    qtest_memset(r->m.qts, address, 0xee, 4096);
     req = (struct fakernic_query_stats_req) { .address = LE64(address) };
-    assert_status(cmd(&n, FAKERNIC_CMD_QUERY_STATS, &req, sizeof(req), &resp,
+    assert_status(cmd(&r->n, FAKERNIC_CMD_QUERY_STATS, &req, sizeof(req), &resp,
                       sizeof(resp)), OK);
     g_assert_cmpuint(le32_to_cpu(resp.count), ==, FAKERNIC_STAT_COUNT);
-    g_assert_cmphex(qtest_readq(m.qts, address), ==, 0xeeeeeeeeeeeeeeee);
+    g_assert_cmphex(qtest_readq(r->m.qts, address), ==, 0xeeeeeeeeeeeeeeee);
     req.length = LE32(2 * 8);
-    assert_status(CMD(&n, QUERY_STATS, req), OK);
-    g_assert_cmpuint(qtest_readq(m.qts, address + 8), ==, 0);
-    g_assert_cmphex(qtest_readq(m.qts, address + 16), ==, 0xeeeeeeeeeeeeeeee);
-    req.length = LE32(4096);
-    assert_status(CMD(&n, QUERY_STATS, req), OK);
-    g_assert_cmphex(qtest_readq(m.qts, address + FAKERNIC_STAT_COUNT * 8), ==,
+    assert_status(CMD(&r->n, QUERY_STATS, req), OK);
+    g_assert_cmpuint(qtest_readq(r->m.qts, address + 8), ==, 0);
+    g_assert_cmphex(qtest_readq(r->m.qts, address + 16), ==,
                     0xeeeeeeeeeeeeeeee);
+    req.length = LE32(4096);
+    assert_status(CMD(&r->n, QUERY_STATS, req), OK);
+    g_assert_cmphex(qtest_readq(r->m.qts, address + FAKERNIC_STAT_COUNT * 8),
+                    ==, 0xeeeeeeeeeeeeeeee);
     req.length = LE32(12);
-    assert_refused(&n, CMD(&n, QUERY_STATS, req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, QUERY_STATS, req), BAD_PARAM,
                    fakernic_query_stats_req, length);
     req.length = LE32(8);
     req.address = LE64(address + 4);
-    assert_refused(&n, CMD(&n, QUERY_STATS, req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, QUERY_STATS, req), BAD_PARAM,
                    fakernic_query_stats_req, address);
     req.address = LE64(1ull << 60);
-    assert_status(CMD(&n, QUERY_STATS, req), DMA_ERROR);
-    machine_stop(&m);
+    assert_status(CMD(&r->n, QUERY_STATS, req), DMA_ERROR);
 }
 
-static void test_gid(void)
+static void test_gid(Rig *r)
 {
-    Machine m;
-    Nic n;
     struct fakernic_set_gid_req req, good = gid_req(255, own_gid);
 
-    start_enabled(&m, &n);
-    assert_status(CMD(&n, SET_GID, good), OK);
-#define BAD(field, value)                                                    \
-    req = good; req.field = value;                                           \
-    assert_refused(&n, CMD(&n, SET_GID, req), BAD_PARAM, fakernic_set_gid_req, \
-                   field)
+    assert_status(CMD(&r->n, SET_GID, good), OK);
+#define BAD(field, value) \
+    req = good; \
+    req.field = value; \
+    assert_refused(&r->n, CMD(&r->n, SET_GID, req), BAD_PARAM, \
+                   fakernic_set_gid_req, field)
     BAD(index, LE16(256));
     BAD(type, 1);
     BAD(type, 4);
@@ -360,47 +338,42 @@ static void test_gid(void)
 #undef BAD
     req = good;
     req.type = FAKERNIC_GID_IPV6;
-    assert_refused(&n, CMD(&n, SET_GID, req), BAD_PARAM, fakernic_set_gid_req,
-                   gid);
+    assert_refused(&r->n, CMD(&r->n, SET_GID, req), BAD_PARAM,
+                   fakernic_set_gid_req, gid);
     req = good;
     req.gid[0] = 0xfe;
-    assert_refused(&n, CMD(&n, SET_GID, req), BAD_PARAM, fakernic_set_gid_req,
-                   gid);
+    assert_refused(&r->n, CMD(&r->n, SET_GID, req), BAD_PARAM,
+                   fakernic_set_gid_req, gid);
     req = good;
     req.mac[0] |= 1;
-    assert_refused(&n, CMD(&n, SET_GID, req), BAD_PARAM, fakernic_set_gid_req,
-                   mac);
+    assert_refused(&r->n, CMD(&r->n, SET_GID, req), BAD_PARAM,
+                   fakernic_set_gid_req, mac);
     req.type = FAKERNIC_GID_NONE;
-    assert_status(CMD(&n, SET_GID, req), OK);
-    machine_stop(&m);
+    assert_status(CMD(&r->n, SET_GID, req), OK);
 }
 
 /* ---- objects --------------------------------------------------------- */
 
-static void test_pd_uar(void)
+static void test_pd_uar(Rig *r)
 {
-    Machine m;
-    Nic n;
     uint32_t pd, other, uar;
 
-    start_enabled(&m, &n);
-    pd = pd_alloc(&n);
-    other = pd_alloc(&n);
+    pd = pd_alloc(&r->n);
+    other = pd_alloc(&r->n);
     g_assert_cmpuint(pd, !=, 0);
     g_assert_cmpuint(pd, !=, other);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_PD, pd), OK);
-    assert_refused(&n, cmd_id(&n, FAKERNIC_CMD_DEALLOC_PD, pd), BAD_ID,
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, pd), OK);
+    assert_refused(&r->n, cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, pd), BAD_ID,
                    fakernic_id, id);
-    assert_refused(&n, cmd_id(&n, FAKERNIC_CMD_DEALLOC_PD, ~0u), BAD_ID,
+    assert_refused(&r->n, cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, ~0u), BAD_ID,
                    fakernic_id, id);
     /* A freed number is not the next one given out. */
-    g_assert_cmpuint(pd_alloc(&n), !=, pd);
-    uar = cmd_create(&n, FAKERNIC_CMD_ALLOC_UAR, NULL, 0);
+    g_assert_cmpuint(pd_alloc(&r->n), !=, pd);
+    uar = cmd_create(&r->n, FAKERNIC_CMD_ALLOC_UAR, NULL, 0);
     g_assert_cmpuint(uar, >=, 1);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_UAR, uar), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_UAR, uar), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_UAR, 0), BAD_ID);
-    machine_stop(&m);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_UAR, uar), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_UAR, uar), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_UAR, 0), BAD_ID);
 }
 
 static void test_limits(void)
@@ -421,53 +394,48 @@ static void test_limits(void)
     machine_stop(&m);
 }
 
-static void test_eq(void)
+static void test_eq(Rig *r)
 {
-    Machine m;
-    Nic n;
     Queue q;
     struct fakernic_create_eq_req req, good = {
         .log_depth = 4, .vector = LE16(32), .async = 1,
     };
     uint32_t eqn;
 
-    start_enabled(&m, &n);
-    good.pages = queue_alloc(&n, &q, 4, 4);
-#define BAD(field, value, code)                                              \
-    req = good; req.field = value;                                           \
-    assert_refused(&n, CMD(&n, CREATE_EQ, req), code, fakernic_create_eq_req, \
-                   field)
+    good.pages = queue_alloc(&r->n, &q, 4, 4);
+#define BAD(field, value, code) \
+    req = good; \
+    req.field = value; \
+    assert_refused(&r->n, CMD(&r->n, CREATE_EQ, req), code, \
+                   fakernic_create_eq_req, field)
     BAD(log_depth, 3, BAD_PARAM);
     BAD(log_depth, 17, BAD_PARAM);
     BAD(vector, LE16(33), BAD_PARAM);
     BAD(async, 2, BAD_PARAM);
 #undef BAD
-    eqn = cmd_create(&n, FAKERNIC_CMD_CREATE_EQ, &good, sizeof(good));
-    assert_status(CMD(&n, CREATE_EQ, good), BUSY);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_EQ, eqn), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_EQ, eqn), BAD_ID);
-    assert_status(CMD(&n, CREATE_EQ, good), OK);
-    machine_stop(&m);
+    eqn = cmd_create(&r->n, FAKERNIC_CMD_CREATE_EQ, &good, sizeof(good));
+    assert_status(CMD(&r->n, CREATE_EQ, good), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_EQ, eqn), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_EQ, eqn), BAD_ID);
+    assert_status(CMD(&r->n, CREATE_EQ, good), OK);
 }
 
-static void test_cq(void)
+static void test_cq(Rig *r)
 {
-    Machine m;
-    Nic n;
     Queue eq, cq;
     struct fakernic_create_cq_req req, good = { .log_depth = 3 };
     uint32_t cqn, uar;
 
-    start_enabled(&m, &n);
-    eq_create(&n, &eq, 4, 1, false);
-    uar = cmd_create(&n, FAKERNIC_CMD_ALLOC_UAR, NULL, 0);
-    good.pages = queue_alloc(&n, &cq, 3, 6);
+    eq_create(&r->n, &eq, 4, 1, false);
+    uar = cmd_create(&r->n, FAKERNIC_CMD_ALLOC_UAR, NULL, 0);
+    good.pages = queue_alloc(&r->n, &cq, 3, 6);
     good.eqn = LE32(eq.id);
     good.uar = LE32(uar);
-#define BAD(field, value, code)                                              \
-    req = good; req.field = value;                                           \
-    assert_refused(&n, CMD(&n, CREATE_CQ, req), code, fakernic_create_cq_req, \
-                   field)
+#define BAD(field, value, code) \
+    req = good; \
+    req.field = value; \
+    assert_refused(&r->n, CMD(&r->n, CREATE_CQ, req), code, \
+                   fakernic_create_cq_req, field)
     BAD(log_depth, 0, BAD_PARAM);
     BAD(log_depth, 23, BAD_PARAM);
     BAD(flags, 2, BAD_PARAM);
@@ -476,39 +444,36 @@ static void test_cq(void)
     BAD(eqn, LE32(eq.id + 1), BAD_ID);
     BAD(eqn, 0, BAD_ID);
 #undef BAD
-    cqn = cmd_create(&n, FAKERNIC_CMD_CREATE_CQ, &good, sizeof(good));
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_EQ, eq.id), BUSY);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_UAR, uar), BUSY);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_CQ, cqn), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_CQ, cqn), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_EQ, eq.id), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_UAR, uar), OK);
-    machine_stop(&m);
+    cqn = cmd_create(&r->n, FAKERNIC_CMD_CREATE_CQ, &good, sizeof(good));
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_EQ, eq.id), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_UAR, uar), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, cqn), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, cqn), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_EQ, eq.id), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_UAR, uar), OK);
 }
 
 /* ---- page lists and memory regions ----------------------------------- */
 
-static void test_page_lists(void)
+static void test_page_lists(Rig *r)
 {
-    Machine m;
-    Nic n;
     struct fakernic_create_mr_req req, good;
     uint64_t data, root;
     const uint32_t count = 600;
 
-    start_enabled(&m, &n);
-    data = mem_alloc(&m, 4096);
+    data = mem_alloc(&r->m, 4096);
     good = (struct fakernic_create_mr_req) {
         .length = LE64(count * 4096ull),
         .pages = { .address = LE64(data), .page_count = LE32(count),
                    .page_shift = 12 },
-        .pdn = LE32(pd_alloc(&n)),
+        .pdn = LE32(pd_alloc(&r->n)),
         .type = FAKERNIC_MR_MEMORY,
     };
-    assert_status(CMD(&n, CREATE_MR, good), OK);
-#define BAD_LIST(field, value)                                               \
-    req = good; req.pages.field = value;                                     \
-    assert_refused(&n, CMD(&n, CREATE_MR, req), BAD_PAGE_LIST,               \
+    assert_status(CMD(&r->n, CREATE_MR, good), OK);
+#define BAD_LIST(field, value) \
+    req = good; \
+    req.pages.field = value; \
+    assert_refused(&r->n, CMD(&r->n, CREATE_MR, req), BAD_PAGE_LIST, \
                    fakernic_create_mr_req, pages)
     BAD_LIST(page_count, 0);
     BAD_LIST(page_count, LE32(count - 1));
@@ -524,61 +489,59 @@ static void test_page_lists(void)
 #undef BAD_LIST
     /* Two tables of pages under a root, then one more level. */
     for (unsigned levels = 2; levels <= 3; levels++) {
-        root = build_tables(&m, levels, data, 0, count);
+        root = build_tables(&r->m, levels, data, 0, count);
         req = good;
         req.pages.levels = levels;
         req.pages.address = LE64(root);
-        assert_status(CMD(&n, CREATE_MR, req), OK);
+        assert_status(CMD(&r->n, CREATE_MR, req), OK);
         /* More pages than needed are not read. */
         req.length = LE64(4096);
-        assert_status(CMD(&n, CREATE_MR, req), OK);
+        assert_status(CMD(&r->n, CREATE_MR, req), OK);
         /* An unaligned entry in the table of the last level. */
-        req.pages.address = LE64(build_tables(&m, levels, data + 8, 0, count));
-        assert_refused(&n, CMD(&n, CREATE_MR, req), BAD_PAGE_LIST,
+        req.pages.address =
+            LE64(build_tables(&r->m, levels, data + 8, 0, count));
+        assert_refused(&r->n, CMD(&r->n, CREATE_MR, req), BAD_PAGE_LIST,
                        fakernic_create_mr_req, pages);
         /* A table that is not there. */
-        qtest_writeq(m.qts, root, 1ull << 55);
+        qtest_writeq(r->m.qts, root, 1ull << 55);
         req.pages.address = LE64(root);
-        assert_status(CMD(&n, CREATE_MR, req), DMA_ERROR);
-        g_assert_cmpuint(n.detail, ==, 0);
+        assert_status(CMD(&r->n, CREATE_MR, req), DMA_ERROR);
+        g_assert_cmpuint(r->n.detail, ==, 0);
         /* A table address that is not aligned. */
-        qtest_writeq(m.qts, root, data + 0x800);
-        assert_status(CMD(&n, CREATE_MR, req), BAD_PAGE_LIST);
+        qtest_writeq(r->m.qts, root, data + 0x800);
+        assert_status(CMD(&r->n, CREATE_MR, req), BAD_PAGE_LIST);
     }
     /* Levels 1; pages of 2 MiB named by a table of 4 KiB. */
     req = good;
     req.length = LE64(3ull << 21);
     req.pages = (struct fakernic_page_list) {
-        .address = LE64(build_tables(&m, 1, 1u << 24, 1u << 21, 3)),
+        .address = LE64(build_tables(&r->m, 1, 1u << 24, 1u << 21, 3)),
         .page_count = LE32(3), .page_shift = 21, .levels = 1,
     };
-    assert_status(CMD(&n, CREATE_MR, req), OK);
+    assert_status(CMD(&r->n, CREATE_MR, req), OK);
     req.iova = LE64(1);     /* offset 1: one page too few */
-    assert_status(CMD(&n, CREATE_MR, req), BAD_PAGE_LIST);
-    machine_stop(&m);
+    assert_status(CMD(&r->n, CREATE_MR, req), BAD_PAGE_LIST);
 }
 
-static void test_mr(void)
+static void test_mr(Rig *r)
 {
-    Machine m;
-    Nic n;
     struct fakernic_create_mr_req req, good;
     uint32_t pd, key;
     uint64_t data;
 
-    start_enabled(&m, &n);
-    pd = pd_alloc(&n);
-    data = mem_alloc(&m, 8192);
+    pd = pd_alloc(&r->n);
+    data = mem_alloc(&r->m, 8192);
     good = (struct fakernic_create_mr_req) {
         .iova = LE64(data), .length = LE64(8192),
         .pages = contiguous(data, 8192), .pdn = LE32(pd),
         .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE),
         .type = FAKERNIC_MR_MEMORY, .tag = 0xab,
     };
-#define BAD(field, value, code)                                              \
-    req = good; req.field = value;                                           \
-    assert_refused(&n, CMD(&n, CREATE_MR, req), code, fakernic_create_mr_req, \
-                   field)
+#define BAD(field, value, code) \
+    req = good; \
+    req.field = value; \
+    assert_refused(&r->n, CMD(&r->n, CREATE_MR, req), code, \
+                   fakernic_create_mr_req, field)
     BAD(length, 0, BAD_PARAM);
     BAD(length, LE64(~0ull), BAD_PARAM);
     BAD(length, LE64((1ull << 40) + 1), BAD_PARAM);
@@ -594,34 +557,33 @@ static void test_mr(void)
 #undef BAD
     req = good;
     req.iova = LE64(-4096ull);
-    assert_refused(&n, CMD(&n, CREATE_MR, req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, CREATE_MR, req), BAD_PARAM,
                    fakernic_create_mr_req, length);
     req = good;
     req.type = FAKERNIC_MR_DMA;
-    assert_status(CMD(&n, CREATE_MR, req), BAD_PARAM);
+    assert_status(CMD(&r->n, CREATE_MR, req), BAD_PARAM);
     req.iova = req.length = 0;
-    assert_refused(&n, CMD(&n, CREATE_MR, req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, CREATE_MR, req), BAD_PARAM,
                    fakernic_create_mr_req, pages);
     memset(&req.pages, 0, sizeof(req.pages));
-    assert_status(CMD(&n, CREATE_MR, req), OK);
+    assert_status(CMD(&r->n, CREATE_MR, req), OK);
     req.type = FAKERNIC_MR_FAST_REG;
-    assert_refused(&n, CMD(&n, CREATE_MR, req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, CREATE_MR, req), BAD_PARAM,
                    fakernic_create_mr_req, max_pages);
     req.max_pages = LE32(513);
-    assert_status(CMD(&n, CREATE_MR, req), BAD_PARAM);
+    assert_status(CMD(&r->n, CREATE_MR, req), BAD_PARAM);
     req.max_pages = LE32(512);
-    assert_status(CMD(&n, CREATE_MR, req), OK);
+    assert_status(CMD(&r->n, CREATE_MR, req), OK);
 
-    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &good, sizeof(good));
+    key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &good, sizeof(good));
     g_assert_cmphex(key & 0xff, ==, 0xab);
     g_assert_cmpuint(key >> 8, !=, 0);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_PD, pd), BUSY);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, key), OK);
-    assert_refused(&n, cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, key), BAD_ID,
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, pd), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, key), OK);
+    assert_refused(&r->n, cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, key), BAD_ID,
                    fakernic_id, id);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, 0), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, ~0u), BAD_ID);
-    machine_stop(&m);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, 0), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, ~0u), BAD_ID);
 }
 
 /* The pages of all regions together are bounded. */
@@ -650,62 +612,58 @@ static void test_mr_budget(void)
     machine_stop(&m);
 }
 
-static void test_rereg_mw(void)
+static void test_rereg_mw(Rig *r)
 {
-    Machine m;
-    Nic n;
     uint32_t pd, other, key, mw;
     uint64_t data;
     struct fakernic_rereg_mr_req req;
     struct fakernic_create_mw_req mw_req;
 
-    start_enabled(&m, &n);
-    pd = pd_alloc(&n);
-    other = pd_alloc(&n);
-    data = mem_alloc(&m, 8192);
-    key = mr_create(&n, pd, data, 4096, 0);
+    pd = pd_alloc(&r->n);
+    other = pd_alloc(&r->n);
+    data = mem_alloc(&r->m, 8192);
+    key = mr_create(&r->n, pd, data, 4096, 0);
     req = (struct fakernic_rereg_mr_req) {
         .key = LE32(key), .pdn = LE32(other),
         .mask = LE32(FAKERNIC_REREG_PD),
     };
-    key = cmd_create(&n, FAKERNIC_CMD_REREG_MR, &req, sizeof(req));
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_PD, pd), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_PD, other), BUSY);
+    key = cmd_create(&r->n, FAKERNIC_CMD_REREG_MR, &req, sizeof(req));
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, pd), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, other), BUSY);
     req = (struct fakernic_rereg_mr_req) {
         .key = LE32(key), .iova = LE64(data), .length = LE64(8192),
         .pages = contiguous(data, 8192),
         .mask = LE32(FAKERNIC_REREG_TRANSLATION),
     };
-    key = cmd_create(&n, FAKERNIC_CMD_REREG_MR, &req, sizeof(req));
+    key = cmd_create(&r->n, FAKERNIC_CMD_REREG_MR, &req, sizeof(req));
     req.key = LE32(key);
     req.pages.page_count = LE32(1);
-    assert_status(CMD(&n, REREG_MR, req), BAD_PAGE_LIST);
+    assert_status(CMD(&r->n, REREG_MR, req), BAD_PAGE_LIST);
     req.mask = LE32(8);
-    assert_refused(&n, CMD(&n, REREG_MR, req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, REREG_MR, req), BAD_PARAM,
                    fakernic_rereg_mr_req, mask);
     req = (struct fakernic_rereg_mr_req) {
         .key = LE32(key + 0x100), .pdn = LE32(other),
         .mask = LE32(FAKERNIC_REREG_PD),
     };
-    assert_refused(&n, CMD(&n, REREG_MR, req), BAD_ID,
+    assert_refused(&r->n, CMD(&r->n, REREG_MR, req), BAD_ID,
                    fakernic_rereg_mr_req, key);
     mw_req = (struct fakernic_create_mw_req) {
         .pdn = LE32(other), .type = FAKERNIC_MW_TYPE_2B, .tag = 0x77,
     };
-    mw = cmd_create(&n, FAKERNIC_CMD_CREATE_MW, &mw_req, sizeof(mw_req));
+    mw = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MW, &mw_req, sizeof(mw_req));
     g_assert_cmphex(mw & 0xff, ==, 0x77);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MW, mw), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MW, mw), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MW, mw), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MW, mw), BAD_ID);
     mw_req.type = 3;
-    assert_refused(&n, CMD(&n, CREATE_MW, mw_req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, CREATE_MW, mw_req), BAD_PARAM,
                    fakernic_create_mw_req, type);
     mw_req.type = FAKERNIC_MW_TYPE_1;
     mw_req.pdn = LE32(pd);
-    assert_refused(&n, CMD(&n, CREATE_MW, mw_req), BAD_ID,
+    assert_refused(&r->n, CMD(&r->n, CREATE_MW, mw_req), BAD_ID,
                    fakernic_create_mw_req, pdn);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, key), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_PD, other), OK);
-    machine_stop(&m);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, key), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, other), OK);
 }
 
 /* ---- queue pairs ----------------------------------------------------- */
@@ -728,11 +686,8 @@ static void check_qp_flags(Nic *n, const struct fakernic_create_qp_req *good)
     assert_status(cmd_id(n, FAKERNIC_CMD_DESTROY_QP, qpn), OK);
 }
 
-static void test_qp_create(void)
+static void test_qp_create(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Queue sq, rq;
     struct fakernic_create_qp_req req, good = {
         .type = FAKERNIC_QP_RC, .sq_log_depth = 2, .rq_log_depth = 2,
@@ -740,63 +695,62 @@ static void test_qp_create(void)
     };
     uint32_t qpn;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    good.sq_pages = queue_alloc(&n, &sq, 2, 6);
-    good.rq_pages = queue_alloc(&n, &rq, 2, 5);
-    good.pdn = LE32(s.pd);
-    good.send_cqn = good.recv_cqn = LE32(s.cq.id);
-#define BAD(field, value, code)                                              \
-    req = good; req.field = value;                                           \
-    assert_refused(&n, CMD(&n, CREATE_QP, req), code, fakernic_create_qp_req, \
-                   field)
+    good.sq_pages = queue_alloc(&r->n, &sq, 2, 6);
+    good.rq_pages = queue_alloc(&r->n, &rq, 2, 5);
+    good.pdn = LE32(r->s.pd);
+    good.send_cqn = good.recv_cqn = LE32(r->s.cq.id);
+#define BAD(field, value, code) \
+    req = good; \
+    req.field = value; \
+    assert_refused(&r->n, CMD(&r->n, CREATE_QP, req), code, \
+                   fakernic_create_qp_req, field)
     BAD(type, 0, BAD_PARAM);
     BAD(type, 8, BAD_PARAM);
     BAD(sq_log_depth, 17, BAD_PARAM);
     BAD(rq_log_depth, 17, BAD_PARAM);
     BAD(rq_log_stride, 4, BAD_PARAM);
     BAD(rq_log_stride, 10, BAD_PARAM);
-    BAD(pdn, LE32(s.pd + 1), BAD_ID);
+    BAD(pdn, LE32(r->s.pd + 1), BAD_ID);
     BAD(send_cqn, LE32(0), BAD_ID);
-    BAD(recv_cqn, LE32(s.cq.id + 1), BAD_ID);
+    BAD(recv_cqn, LE32(r->s.cq.id + 1), BAD_ID);
     BAD(srqn, LE32(5), BAD_ID);
     BAD(xrcdn, LE32(1), BAD_PARAM);
     BAD(uar, LE32(1), BAD_ID);
 #undef BAD
-    check_qp_flags(&n, &good);
+    check_qp_flags(&r->n, &good);
     req = good;
     req.sq_pages.page_count = 0;
-    assert_refused(&n, CMD(&n, CREATE_QP, req), BAD_PAGE_LIST,
+    assert_refused(&r->n, CMD(&r->n, CREATE_QP, req), BAD_PAGE_LIST,
                    fakernic_create_qp_req, sq_pages);
     req = good;
     req.rq_pages.levels = 9;
-    assert_refused(&n, CMD(&n, CREATE_QP, req), BAD_PAGE_LIST,
+    assert_refused(&r->n, CMD(&r->n, CREATE_QP, req), BAD_PAGE_LIST,
                    fakernic_create_qp_req, rq_pages);
     req = good;
     req.rq_log_depth = FAKERNIC_QUEUE_NONE;
-    assert_refused(&n, CMD(&n, CREATE_QP, req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, CREATE_QP, req), BAD_PARAM,
                    fakernic_create_qp_req, rq_log_stride);
     req.rq_log_stride = 0;
-    assert_refused(&n, CMD(&n, CREATE_QP, req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, CREATE_QP, req), BAD_PARAM,
                    fakernic_create_qp_req, rq_pages);
     req = good;
     req.type = FAKERNIC_QP_GSI;
-    g_assert_cmpuint(cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req)),
-                     ==, FAKERNIC_QPN_GSI);
-    assert_status(CMD(&n, CREATE_QP, req), BUSY);
-    qpn = cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &good, sizeof(good));
+    g_assert_cmpuint(
+        cmd_create(&r->n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req)), ==,
+        FAKERNIC_QPN_GSI);
+    assert_status(CMD(&r->n, CREATE_QP, req), BUSY);
+    qpn = cmd_create(&r->n, FAKERNIC_CMD_CREATE_QP, &good, sizeof(good));
     g_assert_cmpuint(qpn, >, 1);
-    g_assert_cmpuint(qp_state(&n, qpn), ==, FAKERNIC_QPS_RESET);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_CQ, s.cq.id), BUSY);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_PD, s.pd), BUSY);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, qpn), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, qpn), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_QUERY_QP, qpn), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, 0), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, ~0u), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, FAKERNIC_QPN_GSI), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_CQ, s.cq.id), OK);
-    machine_stop(&m);
+    g_assert_cmpuint(qp_state(&r->n, qpn), ==, FAKERNIC_QPS_RESET);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, r->s.cq.id), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, r->s.pd), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, qpn), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, qpn), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_QUERY_QP, qpn), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, 0), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, ~0u), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, FAKERNIC_QPN_GSI), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, r->s.cq.id), OK);
 }
 
 /* As much as the device says it can, and no more. */
@@ -819,44 +773,39 @@ static void check_rate_limit(Nic *n, uint32_t qpn)
     assert_status(CMD(n, MODIFY_QP, req), OK);
 }
 
-static void test_qp_modify(void)
+static void test_qp_modify(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp a, b;
     struct fakernic_modify_qp_req req = { 0 };
     struct fakernic_qp_attr attr;
     struct fakernic_id id;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    qp_create(&n, &a, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+    qp_create(&r->n, &a, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
     req.qpn = LE32(999);
-    assert_refused(&n, CMD(&n, MODIFY_QP, req), BAD_ID, fakernic_modify_qp_req,
-                   qpn);
+    assert_refused(&r->n, CMD(&r->n, MODIFY_QP, req), BAD_ID,
+                   fakernic_modify_qp_req, qpn);
     req.qpn = LE32(a.qpn);
     /* From RESET straight to RTS. */
     req.mask = LE32(FAKERNIC_QP_ATTR_STATE);
     req.attr.state = FAKERNIC_QPS_RTS;
-    assert_status(CMD(&n, MODIFY_QP, req), BAD_STATE);
+    assert_status(CMD(&r->n, MODIFY_QP, req), BAD_STATE);
     req.attr.state = 7;
-    assert_refused(&n, CMD(&n, MODIFY_QP, req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, MODIFY_QP, req), BAD_PARAM,
                    fakernic_modify_qp_req, attr.state);
     /* To INIT without the required attributes, then with a bad port. */
     req.attr.state = FAKERNIC_QPS_INIT;
-    assert_status(CMD(&n, MODIFY_QP, req), BAD_PARAM);
+    assert_status(CMD(&r->n, MODIFY_QP, req), BAD_PARAM);
     req.mask |= LE32(FAKERNIC_QP_ATTR_PKEY_INDEX | FAKERNIC_QP_ATTR_PORT |
                      FAKERNIC_QP_ATTR_ACCESS_FLAGS);
     req.attr.port = 2;
-    assert_refused(&n, CMD(&n, MODIFY_QP, req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, MODIFY_QP, req), BAD_PARAM,
                    fakernic_modify_qp_req, attr.port);
-    g_assert_cmpuint(qp_state(&n, a.qpn), ==, FAKERNIC_QPS_RESET);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, a.qpn), OK);
+    g_assert_cmpuint(qp_state(&r->n, a.qpn), ==, FAKERNIC_QPS_RESET);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, a.qpn), OK);
 
-    rc_pair(&n, &s, &a, &b);
+    rc_pair(&r->n, &r->s, &a, &b);
     id = (struct fakernic_id) { .id = LE32(a.qpn) };
-    assert_status(cmd(&n, FAKERNIC_CMD_QUERY_QP, &id, sizeof(id), &attr,
+    assert_status(cmd(&r->n, FAKERNIC_CMD_QUERY_QP, &id, sizeof(id), &attr,
                       sizeof(attr)), OK);
     g_assert_cmpuint(attr.state, ==, FAKERNIC_QPS_RTS);
     g_assert_cmpuint(attr.path_mtu, ==, FAKERNIC_MTU_1024);
@@ -865,68 +814,61 @@ static void test_qp_modify(void)
     g_assert_cmpuint(attr.timeout, ==, 14);
     g_assert_cmpmem(attr.av.dgid, 16, own_gid, 16);
     g_assert_cmpmem(attr.av.dmac, 6, nic_mac, 6);
-    check_rate_limit(&n, a.qpn);
-    assert_status(qp_to(&n, a.qpn, FAKERNIC_QPS_ERR), OK);
-    g_assert_cmpuint(qp_state(&n, a.qpn), ==, FAKERNIC_QPS_ERR);
-    assert_status(qp_to(&n, a.qpn, FAKERNIC_QPS_RESET), OK);
-    g_assert_cmpuint(qp_state(&n, a.qpn), ==, FAKERNIC_QPS_RESET);
-    machine_stop(&m);
+    check_rate_limit(&r->n, a.qpn);
+    assert_status(qp_to(&r->n, a.qpn, FAKERNIC_QPS_ERR), OK);
+    g_assert_cmpuint(qp_state(&r->n, a.qpn), ==, FAKERNIC_QPS_ERR);
+    assert_status(qp_to(&r->n, a.qpn, FAKERNIC_QPS_RESET), OK);
+    g_assert_cmpuint(qp_state(&r->n, a.qpn), ==, FAKERNIC_QPS_RESET);
 }
 
-static void test_mcast(void)
+static void test_mcast(Rig *r)
 {
     static const uint8_t group[16] = { 0xff, 0x0e, [15] = 1 };
-    Machine m;
-    Nic n;
-    Setup s;
     Qp ud, rc;
     struct fakernic_mcast_req req = { 0 };
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    qp_create(&n, &ud, FAKERNIC_QP_UD, s.pd, &s.cq, 0);
-    qp_create(&n, &rc, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+    qp_create(&r->n, &ud, FAKERNIC_QP_UD, r->s.pd, &r->s.cq, 0);
+    qp_create(&r->n, &rc, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
     memcpy(req.gid, group, 16);
     req.qpn = LE32(ud.qpn);
-    assert_status(CMD(&n, DETACH_MCAST, req), BAD_ID);
-    assert_status(CMD(&n, ATTACH_MCAST, req), OK);
-    assert_status(CMD(&n, ATTACH_MCAST, req), OK);
-    assert_status(CMD(&n, DETACH_MCAST, req), OK);
-    assert_status(CMD(&n, DETACH_MCAST, req), BAD_ID);
+    assert_status(CMD(&r->n, DETACH_MCAST, req), BAD_ID);
+    assert_status(CMD(&r->n, ATTACH_MCAST, req), OK);
+    assert_status(CMD(&r->n, ATTACH_MCAST, req), OK);
+    assert_status(CMD(&r->n, DETACH_MCAST, req), OK);
+    assert_status(CMD(&r->n, DETACH_MCAST, req), BAD_ID);
     req.qpn = LE32(rc.qpn);
-    assert_refused(&n, CMD(&n, ATTACH_MCAST, req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, ATTACH_MCAST, req), BAD_PARAM,
                    fakernic_mcast_req, qpn);
     req.qpn = LE32(0);
-    assert_refused(&n, CMD(&n, ATTACH_MCAST, req), BAD_ID, fakernic_mcast_req,
-                   qpn);
+    assert_refused(&r->n, CMD(&r->n, ATTACH_MCAST, req), BAD_ID,
+                   fakernic_mcast_req, qpn);
     req.qpn = LE32(ud.qpn);
     memcpy(req.gid, own_gid, 16);
-    assert_refused(&n, CMD(&n, ATTACH_MCAST, req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, ATTACH_MCAST, req), BAD_PARAM,
                    fakernic_mcast_req, gid);
-    machine_stop(&m);
 }
 
 const FakernicTest fakernic_commands_tests[] = {
-    { "cmdq/wrap", test_cmdq_wrap },
-    { "cmdq/many", test_cmdq_many },
-    { "cmd/opcodes", test_cmd_opcodes },
-    { "cmd/feature-not-taken", test_cmd_feature_not_taken },
-    { "cmd/reserved", test_cmd_reserved },
-    { "cmd/header-reserved", test_cmd_header_reserved },
-    { "cmd/query-device", test_query_device },
-    { "cmd/port", test_port },
-    { "cmd/stats", test_stats },
-    { "cmd/gid", test_gid },
-    { "cmd/pd-uar", test_pd_uar },
+    { "cmdq/wrap", ENABLED(test_cmdq_wrap) },
+    { "cmdq/many", ENABLED(test_cmdq_many) },
+    { "cmd/opcodes", ENABLED(test_cmd_opcodes) },
+    { "cmd/feature-not-taken", BARE(test_cmd_feature_not_taken) },
+    { "cmd/reserved", ENABLED(test_cmd_reserved) },
+    { "cmd/header-reserved", ENABLED(test_cmd_header_reserved) },
+    { "cmd/query-device", ENABLED(test_query_device) },
+    { "cmd/port", ENABLED(test_port) },
+    { "cmd/stats", ENABLED(test_stats) },
+    { "cmd/gid", ENABLED(test_gid) },
+    { "cmd/pd-uar", ENABLED(test_pd_uar) },
     { "cmd/limits", test_limits },
-    { "cmd/eq", test_eq },
-    { "cmd/cq", test_cq },
-    { "cmd/page-lists", test_page_lists },
-    { "cmd/mr", test_mr },
+    { "cmd/eq", ENABLED(test_eq) },
+    { "cmd/cq", ENABLED(test_cq) },
+    { "cmd/page-lists", ENABLED(test_page_lists) },
+    { "cmd/mr", ENABLED(test_mr) },
     { "cmd/mr-budget", test_mr_budget },
-    { "cmd/rereg-mw", test_rereg_mw },
-    { "cmd/qp-create", test_qp_create },
-    { "cmd/qp-modify", test_qp_modify },
-    { "cmd/mcast", test_mcast },
+    { "cmd/rereg-mw", ENABLED(test_rereg_mw) },
+    { "cmd/qp-create", READY(test_qp_create) },
+    { "cmd/qp-modify", READY(test_qp_modify) },
+    { "cmd/mcast", READY(test_mcast) },
     { NULL }
 };

@@ -73,22 +73,19 @@ static void test_dm_bar(void)
     machine_stop(&m);
 }
 
-static void test_dm_mr(void)
+static void test_dm_mr(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     struct fakernic_create_mr_req req, good;
     struct fakernic_rereg_mr_req rereg;
     uint32_t key;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    good = dm_req(&s, 8192, 8192);
-#define BAD(change, code, field) do {                                        \
-        req = good; change;                                                  \
-        assert_refused(&n, CMD(&n, CREATE_MR, req), code,                    \
-                       fakernic_create_mr_req, field);                       \
+    good = dm_req(&r->s, 8192, 8192);
+#define BAD(change, code, field) \
+    do { \
+        req = good; \
+        change; \
+        assert_refused(&r->n, CMD(&r->n, CREATE_MR, req), code, \
+                       fakernic_create_mr_req, field); \
     } while (0)
     BAD(req.pages.levels = 1, BAD_PAGE_LIST, pages);
     BAD(req.pages.page_shift = 13, BAD_PAGE_LIST, pages);
@@ -109,127 +106,104 @@ static void test_dm_mr(void)
     BAD(req.type = FAKERNIC_MR_MEMORY;
         req.pages.address = LE64((1ull << 63) - 4096), BAD_PAGE_LIST, pages);
 #undef BAD
-    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &good, sizeof(good));
+    key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &good, sizeof(good));
     rereg = (struct fakernic_rereg_mr_req) {
-        .key = LE32(key), .mask = LE32(FAKERNIC_REREG_PD), .pdn = LE32(s.pd),
+        .key = LE32(key), .mask = LE32(FAKERNIC_REREG_PD), .pdn = LE32(r->s.pd),
     };
-    assert_status(CMD(&n, REREG_MR, rereg), BAD_STATE);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, key), OK);
+    assert_status(CMD(&r->n, REREG_MR, rereg), BAD_STATE);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, key), OK);
     /* 0 bytes are a region, too: the last page, and nothing behind it. */
-    req = dm_req(&s, (1 << 20) - 4096, 0);
-    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, key), OK);
-    machine_stop(&m);
+    req = dm_req(&r->s, (1 << 20) - 4096, 0);
+    key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, key), OK);
 }
 
 /* WRITE, READ, an atomic and FLUSH at a region that begins within a page. */
-static void test_dm_traffic(void)
+static void test_dm_traffic(Rig *r)
 {
     const uint64_t offset = 4096 + 64, length = 5000;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     struct fakernic_create_mr_req req;
-    struct fakernic_cqe cqe;
     uint8_t got[5000], want[5000];
     AtomicWqe atomic;
     uint32_t key;
     Wqe wqe;
 
-    start_enabled(&m, &n);
-    setup_pair(&n, &s, &a, &b);
-    req = dm_req(&s, offset, length);
-    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
-    fill(&n, &s, 0, length);
-    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, length);
+    req = dm_req(&r->s, offset, length);
+    key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
+    fill(&r->n, &r->s, 0, length);
+    wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, length);
     wqe.rdma.rdma.remote_address = 0;
     wqe.rdma.rdma.rkey = LE32(key);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
+    sq_put(&r->n, &r->a, &wqe, sizeof(wqe));
     wqe.hdr.opcode = FAKERNIC_SQ_RDMA_READ;
-    wqe.rdma.sge[0].address = LE64(s.data + 8192);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
+    wqe.rdma.sge[0].address = LE64(r->s.data + 8192);
+    sq_put(&r->n, &r->a, &wqe, sizeof(wqe));
     wqe.hdr.opcode = FAKERNIC_SQ_FLUSH;
     wqe.rdma.rdma.flush = LE32(FAKERNIC_FLUSH_GLOBAL);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_READ, FAKERNIC_WC_SUCCESS);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_SUCCESS);
-    assert_same(&n, &s, 0, 8192, length);
-    qtest_memread(m.qts, s.data, want, length);
-    qtest_memread(m.qts, dm_address(&n) + offset, got, length);
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_READ, FAKERNIC_WC_SUCCESS);
+    rig_cqe(r, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_SUCCESS);
+    assert_same(&r->n, &r->s, 0, 8192, length);
+    qtest_memread(r->m.qts, r->s.data, want, length);
+    qtest_memread(r->m.qts, dm_address(&r->n) + offset, got, length);
     g_assert_cmpmem(got, length, want, length);
     /* The neighbours are untouched. */
-    g_assert_cmphex(qtest_readq(m.qts, dm_address(&n) + offset - 8), ==, 0);
-    g_assert_cmphex(qtest_readq(m.qts, dm_address(&n) + offset + length), ==,
+    g_assert_cmphex(qtest_readq(r->m.qts, dm_address(&r->n) + offset - 8), ==,
                     0);
-    qtest_writeq(m.qts, dm_address(&n) + offset + 8, 41);
-    atomic = wqe_atomic(&s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 0, 1);
+    g_assert_cmphex(qtest_readq(r->m.qts, dm_address(&r->n) + offset + length),
+                    ==, 0);
+    qtest_writeq(r->m.qts, dm_address(&r->n) + offset + 8, 41);
+    atomic = wqe_atomic(&r->s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 0, 1);
     atomic.atomic.remote_address = LE64(8);
     atomic.atomic.rkey = LE32(key);
-    sq_put(&n, &a, &atomic, sizeof(atomic));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_SUCCESS);
-    g_assert_cmpuint(qtest_readq(m.qts, s.data), ==, 41);
-    g_assert_cmpuint(qtest_readq(m.qts, dm_address(&n) + offset + 8), ==, 42);
+    POST(r, atomic);
+    rig_cqe(r, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(qtest_readq(r->m.qts, r->s.data), ==, 41);
+    g_assert_cmpuint(qtest_readq(r->m.qts, dm_address(&r->n) + offset + 8), ==,
+                     42);
     /* One byte beyond the region. */
-    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 1);
+    wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 1);
     wqe.rdma.rdma.remote_address = LE64(length);
     wqe.rdma.rdma.rkey = LE32(key);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
-              FAKERNIC_WC_REM_ACCESS_ERR);
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_REM_ACCESS_ERR);
     /* An address 0 that lies between two words: no atomic there. */
-    req = dm_req(&s, 4, 64);
-    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
-    rc_pair(&n, &s, &a, &b);
+    req = dm_req(&r->s, 4, 64);
+    key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
+    rc_pair(&r->n, &r->s, &r->a, &r->b);
     atomic.atomic.remote_address = 0;
     atomic.atomic.rkey = LE32(key);
-    sq_put(&n, &a, &atomic, sizeof(atomic));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FETCH_ADD,
-              FAKERNIC_WC_REM_ACCESS_ERR);
-    machine_stop(&m);
+    POST(r, atomic);
+    rig_cqe(r, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_REM_ACCESS_ERR);
 }
 
 /* The region of all DMA space ends where device memory would begin. */
-static void test_dm_not_by_dma(void)
+static void test_dm_not_by_dma(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     struct fakernic_create_mr_req req;
-    struct fakernic_cqe cqe;
     Wqe wqe;
     uint32_t key;
 
-    start_enabled(&m, &n);
-    setup_pair(&n, &s, &a, &b);
     req = (struct fakernic_create_mr_req) {
-        .pdn = LE32(s.pd), .type = FAKERNIC_MR_DMA,
+        .pdn = LE32(r->s.pd), .type = FAKERNIC_MR_DMA,
         .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE |
                        FAKERNIC_ACCESS_REMOTE_WRITE),
     };
-    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
-    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 16);
-    fill(&n, &s, 0, 16);
+    key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
+    wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 16);
+    fill(&r->n, &r->s, 0, 16);
     wqe.rdma.rdma.remote_address = LE64(1ull << 63);
     wqe.rdma.rdma.rkey = LE32(key);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
-              FAKERNIC_WC_REM_ACCESS_ERR);
-    g_assert_cmphex(qtest_readq(m.qts, dm_address(&n)), ==, 0);
-    machine_stop(&m);
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_REM_ACCESS_ERR);
+    g_assert_cmphex(qtest_readq(r->m.qts, dm_address(&r->n)), ==, 0);
 }
 
 const FakernicTest fakernic_dm_tests[] = {
     { "dm/bar", test_dm_bar },
-    { "dm/mr", test_dm_mr },
-    { "dm/traffic", test_dm_traffic },
-    { "dm/not-by-dma", test_dm_not_by_dma },
+    { "dm/mr", READY(test_dm_mr) },
+    { "dm/traffic", PAIR(test_dm_traffic) },
+    { "dm/not-by-dma", PAIR(test_dm_not_by_dma) },
     { NULL }
 };

@@ -92,57 +92,57 @@ static unsigned fault_hits_of_all(Machine *m)
     return count;
 }
 
-/* An RC connection of the device to itself. */
-typedef struct Pair {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
-} Pair;
-
-static void pair_start(Pair *p, const char *more)
+/* RC in loopback, with data to READ. MORE: as for rig_start(). */
+static void pair_start(Rig *r, const char *more)
 {
-    machine_start(&p->m, "%s,id=nic0%s", DEVICE, more);
-    nic_find(&p->n, &p->m, SLOT);
-    nic_bringup(&p->n);
-    setup(&p->n, &p->s);
-    rc_pair(&p->n, &p->s, &p->a, &p->b);
-    fill(&p->n, &p->s, 0, 5000);
+    rig_start(r, more);
+    nic_bringup(&r->n);
+    setup_pair(&r->n, &r->s, &r->a, &r->b);
+    fill(&r->n, &r->s, 0, 5000);
+}
+
+static void fault_pair(Rig *r)
+{
+    pair_start(r, "");
+}
+
+/* No turn ends because the host is busy. */
+static void fault_patient(Rig *r)
+{
+    pair_start(r, ",turn-us=1000000");
 }
 
 /* An RDMA READ of five packets. */
-static void pair_read(Pair *p)
+static void pair_read(Rig *r)
 {
-    Wqe wqe = wqe_rdma(&p->s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
 
-    sq_put(&p->n, &p->a, &wqe, sizeof(wqe));
-    sq_ring(&p->n, &p->a);
+    POST(r, wqe);
 }
 
 /* It has come whole, after 'ns' at most, and not before. */
-static void pair_has_read(Pair *p, int64_t ns)
+static void pair_has_read(Rig *r, int64_t ns)
 {
     struct fakernic_cqe cqe;
 
     if (ns) {
-        g_assert_false(cq_poll(&p->n, &p->s.cq, &cqe));
+        g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
     }
     for (int64_t slept = 0; slept < ns; slept += MS) {
-        qtest_clock_step(p->m.qts, MS);
+        qtest_clock_step(r->m.qts, MS);
     }
-    cq_expect(&p->n, &p->s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
-              FAKERNIC_WC_SUCCESS);
+    cqe = rig_cqe(r, FAKERNIC_CQE_RDMA_READ, FAKERNIC_WC_SUCCESS);
     g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, 5000);
-    assert_same(&p->n, &p->s, 0, 16384, 5000);
+    assert_same(&r->n, &r->s, 0, 16384, 5000);
 }
 
 /* No completion comes, for all that the device has done what it was told. */
-static void pair_expect_none(Pair *p)
+static void pair_expect_none(Rig *r)
 {
     struct fakernic_cqe cqe;
 
-    assert_status(cmd(&p->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
-    g_assert_false(cq_poll(&p->n, &p->s.cq, &cqe));
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
 }
 
 /*
@@ -152,27 +152,27 @@ static void pair_expect_none(Pair *p)
 static void read_counting(const char *rule, int64_t ns, enum fakernic_stat stat)
 {
     const bool counted = stat != FAKERNIC_STAT_COUNT;
-    Pair p;
+    Rig r;
 
-    pair_start(&p, "");
-    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS) &
+    pair_start(&r, "");
+    g_assert_cmphex(reg_read(&r.n, FAKERNIC_REG_STATUS) &
                     FAKERNIC_STATUS_FAULTS, ==, 0);
     if (counted) {
-        g_assert_cmpuint(nic_stat(&p.n, stat), ==, 0);
+        g_assert_cmpuint(nic_stat(&r.n, stat), ==, 0);
     }
-    fault(&p.m, rule);
-    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS) &
+    fault(&r.m, rule);
+    g_assert_cmphex(reg_read(&r.n, FAKERNIC_REG_STATUS) &
                     FAKERNIC_STATUS_FAULTS, !=, 0);
-    pair_read(&p);
+    pair_read(&r);
     if (ns) {
-        pair_expect_none(&p);
+        pair_expect_none(&r);
     }
-    pair_has_read(&p, ns);
-    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
+    pair_has_read(&r, ns);
+    g_assert_cmpuint(fault_hits(&r.m), ==, 1);
     if (counted) {
-        g_assert_cmpuint(nic_stat(&p.n, stat), >=, 1);
+        g_assert_cmpuint(nic_stat(&r.n, stat), >=, 1);
     }
-    machine_stop(&p.m);
+    machine_stop(&r.m);
 }
 
 static void read_late(const char *rule, int64_t ns)
@@ -317,19 +317,15 @@ static void test_tx_reorder_last(void)
 }
 
 /* The second attempt is lost, too: the third is what brings the answer. */
-static void test_tx_drop_attempt(void)
+static void test_tx_drop_attempt(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "id=a at=tx opcode=rc-read-request attempt=1 do=drop");
-    fault(&p.m, "id=b at=tx opcode=rc-read-request attempt=2 do=drop");
-    fault(&p.m, "id=c at=tx opcode=rc-read-request attempt=3 do=count");
-    pair_read(&p);
-    pair_has_read(&p, 3 * RETRY);
-    fault(&p.m, "remove=a; remove=b");
-    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
-    machine_stop(&p.m);
+    fault(&r->m, "id=a at=tx opcode=rc-read-request attempt=1 do=drop");
+    fault(&r->m, "id=b at=tx opcode=rc-read-request attempt=2 do=drop");
+    fault(&r->m, "id=c at=tx opcode=rc-read-request attempt=3 do=count");
+    pair_read(r);
+    pair_has_read(r, 3 * RETRY);
+    fault(&r->m, "remove=a; remove=b");
+    g_assert_cmpuint(fault_hits(&r->m), ==, 1);
 }
 
 /* A reset hides that there were faults until the device is enabled. */
@@ -343,44 +339,32 @@ static void nic_reset_faulty(Nic *n)
 }
 
 /* What is held is gone with a reset, and nothing crashes. */
-static void test_tx_delay_reset(void)
+static void test_tx_delay_reset(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=tx times=0 delay-ns=5000000000 do=delay");
-    pair_read(&p);
-    nic_reset_faulty(&p.n);
-    qtest_clock_step(p.m.qts, 6000 * MS);
-    assert_status(cmd(&p.n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
-    machine_stop(&p.m);
+    fault(&r->m, "at=tx times=0 delay-ns=5000000000 do=delay");
+    pair_read(r);
+    nic_reset_faulty(&r->n);
+    qtest_clock_step(r->m.qts, 6000 * MS);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
 }
 
 /* ---- the device as a whole ----------------------------------------------- */
 
-static void test_device_fatal(void)
+static void test_device_fatal(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=device do=fatal");
-    AWAIT(reg_read(&p.n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL);
-    g_assert_cmpuint(reg_read(&p.n, FAKERNIC_REG_FATAL_CODE), ==,
+    fault(&r->m, "at=device do=fatal");
+    AWAIT(reg_read(&r->n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL);
+    g_assert_cmpuint(reg_read(&r->n, FAKERNIC_REG_FATAL_CODE), ==,
                      FAKERNIC_FATAL_FAULT);
-    g_assert_true(msix_fired(&p.n, FAKERNIC_VECTOR_CMDQ));
-    nic_reset_faulty(&p.n);
-    machine_stop(&p.m);
+    g_assert_true(msix_fired(&r->n, FAKERNIC_VECTOR_CMDQ));
+    nic_reset_faulty(&r->n);
 }
 
-static void test_device_fatal_code(void)
+static void test_device_fatal_code(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=device code=5 do=fatal");
-    AWAIT(reg_read(&p.n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL);
-    g_assert_cmpuint(reg_read(&p.n, FAKERNIC_REG_FATAL_CODE), ==, 5);
-    machine_stop(&p.m);
+    fault(&r->m, "at=device code=5 do=fatal");
+    AWAIT(reg_read(&r->n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL);
+    g_assert_cmpuint(reg_read(&r->n, FAKERNIC_REG_FATAL_CODE), ==, 5);
 }
 
 /* Waits until the rule has frozen or killed the device: it takes a turn. */
@@ -390,174 +374,150 @@ static void wait_hit(Machine *m)
 }
 
 /* Frozen, it hears doorbells and answers nothing; then it goes on. */
-static void test_device_freeze(void)
+static void test_device_freeze(Rig *r)
 {
-    Pair p;
     struct fakernic_cqe cqe;
 
-    pair_start(&p, "");
-    fault(&p.m, "id=ice at=device do=freeze");
-    wait_hit(&p.m);
-    pair_read(&p);
-    qtest_clock_step(p.m.qts, 10 * RETRY);
-    g_assert_false(cq_poll(&p.n, &p.s.cq, &cqe));
-    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_MAGIC), ==, FAKERNIC_MAGIC);
-    fault(&p.m, "remove=ice");
-    pair_has_read(&p, 0);
-    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 0);
-    machine_stop(&p.m);
+    fault(&r->m, "id=ice at=device do=freeze");
+    wait_hit(&r->m);
+    pair_read(r);
+    qtest_clock_step(r->m.qts, 10 * RETRY);
+    g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
+    g_assert_cmphex(reg_read(&r->n, FAKERNIC_REG_MAGIC), ==, FAKERNIC_MAGIC);
+    fault(&r->m, "remove=ice");
+    pair_has_read(r, 0);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 0);
 }
 
 /* Another rule that takes the id of the one that froze it keeps nothing. */
-static void test_device_freeze_replaced(void)
+static void test_device_freeze_replaced(Rig *r)
 {
     static const char *const others[] = {
         "remove=ice; id=ice at=tx opcode=cnp do=drop",
         "remove=all; id=ice at=device nth=1000000 do=freeze",
     };
     struct fakernic_cqe cqe;
-    Pair p;
 
-    pair_start(&p, "");
     for (unsigned i = 0; i < ARRAY_SIZE(others); i++) {
-        fault(&p.m, "id=ice at=device do=freeze");
-        wait_hit(&p.m);
-        pair_read(&p);
-        g_assert_false(cq_poll(&p.n, &p.s.cq, &cqe));
-        fault(&p.m, others[i]);
-        pair_has_read(&p, 0);
-        g_assert_cmpuint(fault_hits(&p.m), ==, 0);
-        fault(&p.m, "remove=all");
+        fault(&r->m, "id=ice at=device do=freeze");
+        wait_hit(&r->m);
+        pair_read(r);
+        g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
+        fault(&r->m, others[i]);
+        pair_has_read(r, 0);
+        g_assert_cmpuint(fault_hits(&r->m), ==, 0);
+        fault(&r->m, "remove=all");
     }
-    machine_stop(&p.m);
 }
 
-static void test_device_freeze_for(void)
+static void test_device_freeze_for(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=device for-ns=50000000 do=freeze");
-    wait_hit(&p.m);
-    pair_read(&p);
-    pair_has_read(&p, 50 * MS);
-    machine_stop(&p.m);
+    fault(&r->m, "at=device for-ns=50000000 do=freeze");
+    wait_hit(&r->m);
+    pair_read(r);
+    pair_has_read(r, 50 * MS);
 }
 
-static void test_device_freeze_command(void)
+static void test_device_freeze_command(Rig *r)
 {
-    Pair p;
     struct fakernic_cmd_completion completion;
     struct fakernic_cmd request = { .opcode = LE16(FAKERNIC_CMD_ALLOC_PD) };
     uint32_t index;
 
-    pair_start(&p, "");
-    fault(&p.m, "id=ice at=device do=freeze");
-    wait_hit(&p.m);
-    index = p.n.cmd_pi;
-    cmd_submit(&p.n, &request);
-    cmd_ring(&p.n);
-    qtest_clock_step(p.m.qts, 1000 * MS);
-    fault(&p.m, "remove=all");
-    cmd_wait(&p.n, index, &completion);
+    fault(&r->m, "id=ice at=device do=freeze");
+    wait_hit(&r->m);
+    index = r->n.cmd_pi;
+    cmd_submit(&r->n, &request);
+    cmd_ring(&r->n);
+    qtest_clock_step(r->m.qts, 1000 * MS);
+    fault(&r->m, "remove=all");
+    cmd_wait(&r->n, index, &completion);
     g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
-    machine_stop(&p.m);
 }
 
 /* A doorbell that is fatal is so when it thaws: nothing is written before. */
-static void test_device_freeze_overrun(void)
+static void test_device_freeze_overrun(Rig *r)
 {
     struct fakernic_eqe eqe;
-    Pair p;
 
-    pair_start(&p, "");
-    fault(&p.m, "id=ice at=device do=freeze");
-    wait_hit(&p.m);
-    reg_write(&p.n, FAKERNIC_REG_CMDQ_DOORBELL, p.n.cmd_pi - 1);
-    g_assert_false(eq_poll(&p.n, &p.s.async, &eqe));
-    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL,
-                    ==, 0);
-    fault(&p.m, "remove=ice");
-    AWAIT(reg_read(&p.n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL);
-    g_assert_cmpuint(reg_read(&p.n, FAKERNIC_REG_FATAL_CODE), ==,
+    fault(&r->m, "id=ice at=device do=freeze");
+    wait_hit(&r->m);
+    reg_write(&r->n, FAKERNIC_REG_CMDQ_DOORBELL, r->n.cmd_pi - 1);
+    g_assert_false(eq_poll(&r->n, &r->s.async, &eqe));
+    g_assert_cmphex(
+        reg_read(&r->n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL, ==, 0);
+    fault(&r->m, "remove=ice");
+    AWAIT(reg_read(&r->n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL);
+    g_assert_cmpuint(reg_read(&r->n, FAKERNIC_REG_FATAL_CODE), ==,
                      FAKERNIC_FATAL_CMDQ_OVERRUN);
-    eq_expect(&p.n, &p.s.async, FAKERNIC_EVENT_DEVICE_FATAL);
-    machine_stop(&p.m);
+    eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_DEVICE_FATAL);
 }
 
-static void test_device_freeze_reset(void)
+static void test_device_freeze_reset(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=device do=freeze");
-    wait_hit(&p.m);
-    nic_reset_faulty(&p.n);
-    fault(&p.m, "remove=all");
-    machine_stop(&p.m);
+    fault(&r->m, "at=device do=freeze");
+    wait_hit(&r->m);
+    nic_reset_faulty(&r->n);
+    fault(&r->m, "remove=all");
 }
 
 /* Off the bus: all ones, deaf to its registers, alive after an FLR. */
-static void test_device_dead(void)
+static void test_device_dead(Rig *r)
 {
-    Pair p;
     uint8_t express;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=device do=dead");
-    wait_hit(&p.m);
-    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_MAGIC), ==, 0xffffffff);
-    reg_write(&p.n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
-    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS), ==, 0xffffffff);
-    pair_read(&p);
-    express = qpci_find_capability(p.n.pci, PCI_CAP_ID_EXP, 0);
-    qpci_config_writew(p.n.pci, express + PCI_EXP_DEVCTL,
+    fault(&r->m, "at=device do=dead");
+    wait_hit(&r->m);
+    g_assert_cmphex(reg_read(&r->n, FAKERNIC_REG_MAGIC), ==, 0xffffffff);
+    reg_write(&r->n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
+    g_assert_cmphex(reg_read(&r->n, FAKERNIC_REG_STATUS), ==, 0xffffffff);
+    pair_read(r);
+    express = qpci_find_capability(r->n.pci, PCI_CAP_ID_EXP, 0);
+    qpci_config_writew(r->n.pci, express + PCI_EXP_DEVCTL,
                        PCI_EXP_DEVCTL_BCR_FLR);
     /* FLR clears the BARs, too. */
-    qpci_config_writel(p.n.pci, PCI_BASE_ADDRESS_0, p.n.regs.addr);
-    qpci_config_writel(p.n.pci, PCI_BASE_ADDRESS_2, p.n.uar.addr);
-    qpci_device_enable(p.n.pci);
-    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_MAGIC), ==, FAKERNIC_MAGIC);
-    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS), ==,
+    qpci_config_writel(r->n.pci, PCI_BASE_ADDRESS_0, r->n.regs.addr);
+    qpci_config_writel(r->n.pci, PCI_BASE_ADDRESS_2, r->n.uar.addr);
+    qpci_device_enable(r->n.pci);
+    g_assert_cmphex(reg_read(&r->n, FAKERNIC_REG_MAGIC), ==, FAKERNIC_MAGIC);
+    g_assert_cmphex(reg_read(&r->n, FAKERNIC_REG_STATUS), ==,
                     FAKERNIC_STATUS_READY);
-    machine_stop(&p.m);
 }
 
 /* ---- doorbells, commands, queues ----------------------------------------- */
 
-static uint32_t pair_post(Pair *p)
+static uint32_t pair_post(Rig *r)
 {
-    Wqe wqe = wqe_rdma(&p->s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 100);
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 100);
 
-    return sq_put(&p->n, &p->a, &wqe, sizeof(wqe));
+    return sq_put(&r->n, &r->a, &wqe, sizeof(wqe));
 }
 
-static void pair_small_read(Pair *p)
+static void pair_small_read(Rig *r)
 {
-    pair_post(p);
-    sq_ring(&p->n, &p->a);
+    pair_post(r);
+    sq_ring(&r->n, &r->a);
 }
 
 /* The next completion is that of a WQE. */
-static void pair_expect(Pair *p, uint32_t index)
+static void pair_expect(Rig *r, uint32_t index)
 {
     struct fakernic_cqe cqe;
 
-    cq_await(&p->n, &p->s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+    cq_await(&r->n, &r->s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
              FAKERNIC_WC_SUCCESS);
     g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, index);
 }
 
-static void pair_end(Pair *p)
+static void hit_once(Rig *r)
 {
-    g_assert_cmpuint(fault_hits(&p->m), ==, 1);
-    machine_stop(&p->m);
+    g_assert_cmpuint(fault_hits(&r->m), ==, 1);
 }
 
 /* How often the recorder says this. */
-static unsigned recorded(Pair *p, const char *what)
+static unsigned recorded(Rig *r, const char *what)
 {
-    QDict *reply = qtest_qmp(p->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
+    QDict *reply = qtest_qmp(r->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
                              " 'path': %s, 'property': 'x-recorder' } }", NIC0);
     const char *text = qdict_get_str(reply, "return");
     unsigned count = 0;
@@ -570,815 +530,711 @@ static unsigned recorded(Pair *p, const char *what)
     return count;
 }
 
-static void test_doorbell_drop(void)
+static void test_doorbell_drop(Rig *r)
 {
-    Pair p;
     g_autofree char *rule = NULL;
 
-    pair_start(&p, "");
     rule = g_strdup_printf("at=doorbell number=%u qpn=%u do=drop",
-                           FAKERNIC_DOORBELL_SQ, p.a.qpn);
-    fault(&p.m, rule);
-    pair_small_read(&p);
-    pair_expect_none(&p);
-    sq_ring(&p.n, &p.a);
-    pair_expect(&p, 0);
-    pair_end(&p);
+                           FAKERNIC_DOORBELL_SQ, r->a.qpn);
+    fault(&r->m, rule);
+    pair_small_read(r);
+    pair_expect_none(r);
+    sq_ring(&r->n, &r->a);
+    pair_expect(r, 0);
+    hit_once(r);
 }
 
-static void test_doorbell_delay(void)
+static void test_doorbell_delay(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=doorbell delay-ns=20000000 do=delay");
-    pair_small_read(&p);
-    pair_expect_none(&p);
-    qtest_clock_step(p.m.qts, 20 * MS);
-    pair_expect(&p, 0);
-    pair_end(&p);
+    fault(&r->m, "at=doorbell delay-ns=20000000 do=delay");
+    pair_small_read(r);
+    pair_expect_none(r);
+    qtest_clock_step(r->m.qts, 20 * MS);
+    pair_expect(r, 0);
+    hit_once(r);
 }
 
-static void test_doorbell_duplicate(void)
+static void test_doorbell_duplicate(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=doorbell do=duplicate");
-    pair_small_read(&p);
-    pair_expect(&p, 0);
-    pair_expect_none(&p);
-    g_assert_cmpuint(recorded(&p, " doorbell_sq "), ==, 2);
-    pair_end(&p);
+    fault(&r->m, "at=doorbell do=duplicate");
+    pair_small_read(r);
+    pair_expect(r, 0);
+    pair_expect_none(r);
+    g_assert_cmpuint(recorded(r, " doorbell_sq "), ==, 2);
+    hit_once(r);
 }
 
 /* Rung when another was. */
-static void test_doorbell_reorder(void)
+static void test_doorbell_reorder(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=doorbell do=reorder");
-    pair_small_read(&p);
-    pair_expect_none(&p);
-    cq_arm(&p.n, &p.s.cq, 0, false);
-    pair_expect(&p, 0);
-    pair_end(&p);
+    fault(&r->m, "at=doorbell do=reorder");
+    pair_small_read(r);
+    pair_expect_none(r);
+    cq_arm(&r->n, &r->s.cq, 0, false);
+    pair_expect(r, 0);
+    hit_once(r);
 }
 
 /* What the next one says is more. */
-static void test_doorbell_reorder_overtaken(void)
+static void test_doorbell_reorder_overtaken(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=doorbell do=reorder");
-    pair_small_read(&p);
-    pair_small_read(&p);
-    pair_expect(&p, 0);
-    pair_expect(&p, 1);
-    pair_small_read(&p);
-    pair_expect(&p, 2);
-    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 0);
-    pair_end(&p);
+    fault(&r->m, "at=doorbell do=reorder");
+    pair_small_read(r);
+    pair_small_read(r);
+    pair_expect(r, 0);
+    pair_expect(r, 1);
+    pair_small_read(r);
+    pair_expect(r, 2);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 0);
+    hit_once(r);
 }
 
 /* Bits that nothing may set: it rings nothing. */
-static void test_doorbell_corrupt(void)
+static void test_doorbell_corrupt(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=doorbell mask=0x80 do=corrupt");
-    pair_small_read(&p);
-    pair_expect_none(&p);
-    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 1);
-    sq_ring(&p.n, &p.a);
-    pair_expect(&p, 0);
-    pair_end(&p);
+    fault(&r->m, "at=doorbell mask=0x80 do=corrupt");
+    pair_small_read(r);
+    pair_expect_none(r);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 1);
+    sq_ring(&r->n, &r->a);
+    pair_expect(r, 0);
+    hit_once(r);
 }
 
-static void test_command_fail(void)
+static void test_command_fail(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=command cmd=ALLOC_PD nth=2 status=7 code=12 do=fail");
-    pd_alloc(&p.n);
-    assert_status(cmd(&p.n, FAKERNIC_CMD_ALLOC_PD, NULL, 0, NULL, 0),
+    fault(&r->m, "at=command cmd=ALLOC_PD nth=2 status=7 code=12 do=fail");
+    pd_alloc(&r->n);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_ALLOC_PD, NULL, 0, NULL, 0),
                   NO_RESOURCE);
-    g_assert_cmpuint(p.n.detail, ==, 12);
-    pd_alloc(&p.n);
-    pair_end(&p);
+    g_assert_cmpuint(r->n.detail, ==, 12);
+    pd_alloc(&r->n);
+    hit_once(r);
 }
 
 /* Submits an ALLOC_PD that a rule hits; its place in the ring. */
-static uint32_t submit_hit(Pair *p)
+static uint32_t submit_hit(Rig *r)
 {
     struct fakernic_cmd request = { .opcode = LE16(FAKERNIC_CMD_ALLOC_PD) };
-    const uint32_t index = p->n.cmd_pi;
+    const uint32_t index = r->n.cmd_pi;
 
-    cmd_submit(&p->n, &request);
-    cmd_ring(&p->n);
-    wait_hit(&p->m);
+    cmd_submit(&r->n, &request);
+    cmd_ring(&r->n);
+    wait_hit(&r->m);
     return index;
 }
 
-static bool is_completed(Pair *p, uint32_t index)
+static bool is_completed(Rig *r, uint32_t index)
 {
     struct fakernic_cmd_completion completion;
 
-    qtest_memread(p->m.qts, p->n.cmd_cq + index * sizeof(completion),
+    qtest_memread(r->m.qts, r->n.cmd_cq + index * sizeof(completion),
                   &completion, sizeof(completion));
     return completion.owner & 1;
 }
 
 /* Executed, and nobody hears of it. */
-static void test_command_drop(void)
+static void test_command_drop(Rig *r)
 {
-    Pair p;
     uint32_t index;
 
-    pair_start(&p, "");
-    g_assert_cmpuint(p.n.cmd_pi, <, 1U << p.n.cmd_log_depth);
-    fault(&p.m, "at=command cmd=ALLOC_PD do=drop");
-    index = submit_hit(&p);
-    assert_status(cmd(&p.n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
-    g_assert_false(is_completed(&p, index));
-    g_assert_cmpuint(pd_alloc(&p.n), ==, p.s.pd + 2);
-    pair_end(&p);
+    g_assert_cmpuint(r->n.cmd_pi, <, 1U << r->n.cmd_log_depth);
+    fault(&r->m, "at=command cmd=ALLOC_PD do=drop");
+    index = submit_hit(r);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    g_assert_false(is_completed(r, index));
+    g_assert_cmpuint(pd_alloc(&r->n), ==, r->s.pd + 2);
+    hit_once(r);
 }
 
-static void test_cmd_doorbell_drop(void)
+static void test_cmd_doorbell_drop(Rig *r)
 {
     struct fakernic_cmd_completion completion;
     uint32_t index;
-    Pair p;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=cmd-doorbell do=drop");
-    index = submit_hit(&p);
-    qtest_clock_step(p.m.qts, MS);
-    g_assert_false(is_completed(&p, index));
-    cmd_ring(&p.n);
-    cmd_wait(&p.n, index, &completion);
+    fault(&r->m, "at=cmd-doorbell do=drop");
+    index = submit_hit(r);
+    qtest_clock_step(r->m.qts, MS);
+    g_assert_false(is_completed(r, index));
+    cmd_ring(&r->n);
+    cmd_wait(&r->n, index, &completion);
     g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
-    pair_end(&p);
+    hit_once(r);
 }
 
 /* A command that a rule holds back for 20 ms completes then, not before. */
-static void command_late(const char *rule)
+static void command_late(Rig *r, const char *rule)
 {
     struct fakernic_cmd_completion completion;
     uint32_t index;
-    Pair p;
 
-    pair_start(&p, "");
-    g_assert_cmpuint(p.n.cmd_pi, <, 1U << p.n.cmd_log_depth);
-    fault(&p.m, rule);
-    index = submit_hit(&p);
-    qtest_clock_step(p.m.qts, 19 * MS);
-    g_assert_false(is_completed(&p, index));
-    qtest_clock_step(p.m.qts, MS);
-    cmd_wait(&p.n, index, &completion);
+    g_assert_cmpuint(r->n.cmd_pi, <, 1U << r->n.cmd_log_depth);
+    fault(&r->m, rule);
+    index = submit_hit(r);
+    qtest_clock_step(r->m.qts, 19 * MS);
+    g_assert_false(is_completed(r, index));
+    qtest_clock_step(r->m.qts, MS);
+    cmd_wait(&r->n, index, &completion);
     g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
-    pair_end(&p);
+    hit_once(r);
 }
 
-static void test_cmd_doorbell_delay(void)
+static void test_cmd_doorbell_delay(Rig *r)
 {
-    command_late("at=cmd-doorbell delay-ns=20000000 do=delay");
+    command_late(r, "at=cmd-doorbell delay-ns=20000000 do=delay");
 }
 
 /* The next doorbell says all that it would have said. */
-static void test_cmd_doorbell_delay_overtaken(void)
+static void test_cmd_doorbell_delay_overtaken(Rig *r)
 {
-    Pair p;
     uint32_t index;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=cmd-doorbell delay-ns=20000000 do=delay");
-    index = submit_hit(&p);
-    assert_status(cmd(&p.n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
-    g_assert_true(is_completed(&p, index));
-    qtest_clock_step(p.m.qts, 40 * MS);
-    assert_status(cmd(&p.n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
-    pair_end(&p);
+    fault(&r->m, "at=cmd-doorbell delay-ns=20000000 do=delay");
+    index = submit_hit(r);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    g_assert_true(is_completed(r, index));
+    qtest_clock_step(r->m.qts, 40 * MS);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    hit_once(r);
 }
 
-static void test_command_delay(void)
+static void test_command_delay(Rig *r)
 {
-    command_late("at=command times=0 cmd=ALLOC_PD delay-ns=20000000 do=delay");
+    command_late(r,
+                 "at=command times=0 cmd=ALLOC_PD delay-ns=20000000 do=delay");
 }
 
 /* It has been announced: a doorbell that takes it back is one behind it. */
-static void test_command_delay_taken_back(void)
+static void test_command_delay_taken_back(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=command cmd=ALLOC_PD delay-ns=20000000 do=delay");
-    submit_hit(&p);
-    reg_write(&p.n, FAKERNIC_REG_CMDQ_DOORBELL, p.n.cmd_pi - 1);
-    AWAIT(reg_read(&p.n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL);
-    g_assert_cmpuint(reg_read(&p.n, FAKERNIC_REG_FATAL_CODE), ==,
+    fault(&r->m, "at=command cmd=ALLOC_PD delay-ns=20000000 do=delay");
+    submit_hit(r);
+    reg_write(&r->n, FAKERNIC_REG_CMDQ_DOORBELL, r->n.cmd_pi - 1);
+    AWAIT(reg_read(&r->n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL);
+    g_assert_cmpuint(reg_read(&r->n, FAKERNIC_REG_FATAL_CODE), ==,
                      FAKERNIC_FATAL_CMDQ_OVERRUN);
-    machine_stop(&p.m);
 }
 
-static void test_command_delay_reset(void)
+static void test_command_delay_reset(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=command cmd=ALLOC_PD delay-ns=20000000 do=delay");
-    submit_hit(&p);
-    nic_reset_faulty(&p.n);
-    qtest_clock_step(p.m.qts, 40 * MS);
-    pair_end(&p);
+    fault(&r->m, "at=command cmd=ALLOC_PD delay-ns=20000000 do=delay");
+    submit_hit(r);
+    nic_reset_faulty(&r->n);
+    qtest_clock_step(r->m.qts, 40 * MS);
+    hit_once(r);
 }
 
-static void test_cqe_drop(void)
+static void test_cqe_drop(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=cqe do=drop");
-    pair_post(&p);
-    pair_small_read(&p);
-    pair_expect(&p, 1);
-    pair_end(&p);
+    fault(&r->m, "at=cqe do=drop");
+    pair_post(r);
+    pair_small_read(r);
+    pair_expect(r, 1);
+    hit_once(r);
 }
 
-static void test_cqe_duplicate(void)
+static void test_cqe_duplicate(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=cqe do=duplicate");
-    pair_post(&p);
-    pair_small_read(&p);
-    pair_expect(&p, 0);
-    pair_expect(&p, 0);
-    pair_expect(&p, 1);
-    pair_end(&p);
+    fault(&r->m, "at=cqe do=duplicate");
+    pair_post(r);
+    pair_small_read(r);
+    pair_expect(r, 0);
+    pair_expect(r, 0);
+    pair_expect(r, 1);
+    hit_once(r);
 }
 
 /* Those behind it wait, too: a CQ keeps its order. */
-static void test_cqe_delay(void)
+static void test_cqe_delay(Rig *r)
 {
-    Pair p;
     g_autofree char *rule = NULL;
 
-    pair_start(&p, "");
     rule = g_strdup_printf("at=cqe number=%u qpn=%u delay-ns=20000000 do=delay",
-                           p.s.cq.id, p.a.qpn);
-    fault(&p.m, rule);
-    pair_post(&p);
-    pair_small_read(&p);
-    wait_hit(&p.m);
-    qtest_clock_step(p.m.qts, 19 * MS);
-    pair_expect_none(&p);
-    qtest_clock_step(p.m.qts, MS);
-    pair_expect(&p, 0);
-    pair_expect(&p, 1);
-    pair_end(&p);
+                           r->s.cq.id, r->a.qpn);
+    fault(&r->m, rule);
+    pair_post(r);
+    pair_small_read(r);
+    wait_hit(&r->m);
+    qtest_clock_step(r->m.qts, 19 * MS);
+    pair_expect_none(r);
+    qtest_clock_step(r->m.qts, MS);
+    pair_expect(r, 0);
+    pair_expect(r, 1);
+    hit_once(r);
 }
 
 /* The first of three comes last, behind two of its CQ. */
-static void test_cqe_reorder(void)
+static void test_cqe_reorder(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=cqe by=2 do=reorder");
-    pair_post(&p);
-    pair_post(&p);
-    pair_small_read(&p);
-    pair_expect(&p, 1);
-    pair_expect(&p, 2);
-    pair_expect(&p, 0);
-    pair_end(&p);
+    fault(&r->m, "at=cqe by=2 do=reorder");
+    pair_post(r);
+    pair_post(r);
+    pair_small_read(r);
+    pair_expect(r, 1);
+    pair_expect(r, 2);
+    pair_expect(r, 0);
+    hit_once(r);
 }
 
 /* What is delayed before it comes before it; what follows that overtakes. */
-static void test_cqe_reorder_delayed(void)
+static void test_cqe_reorder_delayed(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "id=late at=cqe delay-ns=200000000 do=delay; "
-                "id=last at=cqe nth=2 do=reorder");
-    pair_post(&p);
-    pair_post(&p);
-    pair_small_read(&p);
-    AWAIT(fault_hits_of(&p.m, "last"));
-    qtest_clock_step(p.m.qts, 199 * MS);
-    pair_expect_none(&p);
-    qtest_clock_step(p.m.qts, MS);
-    pair_expect(&p, 0);
-    pair_expect(&p, 2);
-    pair_expect(&p, 1);
-    pair_end(&p);
+    fault(&r->m, "id=late at=cqe delay-ns=200000000 do=delay; "
+                 "id=last at=cqe nth=2 do=reorder");
+    pair_post(r);
+    pair_post(r);
+    pair_small_read(r);
+    AWAIT(fault_hits_of(&r->m, "last"));
+    qtest_clock_step(r->m.qts, 199 * MS);
+    pair_expect_none(r);
+    qtest_clock_step(r->m.qts, MS);
+    pair_expect(r, 0);
+    pair_expect(r, 2);
+    pair_expect(r, 1);
+    hit_once(r);
 }
 
 /* Nobody comes whom it could go behind; those of another CQ do not count. */
-static void test_cqe_reorder_last(void)
+static void test_cqe_reorder_last(Rig *r)
 {
     struct fakernic_cqe cqe;
     Queue other;
-    Pair p;
     Qp c;
 
-    pair_start(&p, "");
-    cq_create(&p.n, &other, 4, &p.s.eq, 0, 0);
-    qp_create(&p.n, &c, FAKERNIC_QP_RC, p.s.pd, &other, 0);
-    rc_connect(&p.n, c.qpn, p.b.qpn, own_gid, nic_mac);
-    fault(&p.m, "at=cqe do=reorder");
-    pair_small_read(&p);
-    wait_hit(&p.m);
-    complete_nops(&p.n, &c, 1);
-    cq_await(&p.n, &other, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
-    qtest_clock_step(p.m.qts, 99 * MS);
-    pair_expect_none(&p);
-    qtest_clock_step(p.m.qts, MS);
-    pair_expect(&p, 0);
-    pair_end(&p);
+    cq_create(&r->n, &other, 4, &r->s.eq, 0, 0);
+    qp_create(&r->n, &c, FAKERNIC_QP_RC, r->s.pd, &other, 0);
+    rc_connect(&r->n, c.qpn, r->b.qpn, own_gid, nic_mac);
+    fault(&r->m, "at=cqe do=reorder");
+    pair_small_read(r);
+    wait_hit(&r->m);
+    complete_nops(&r->n, &c, 1);
+    cq_await(&r->n, &other, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    qtest_clock_step(r->m.qts, 99 * MS);
+    pair_expect_none(r);
+    qtest_clock_step(r->m.qts, MS);
+    pair_expect(r, 0);
+    hit_once(r);
 }
 
 /* The CQ is in error, and its QPs with it, though it has room. */
-static void test_cqe_overrun(void)
+static void test_cqe_overrun(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=cqe nth=2 do=overrun");
-    pair_small_read(&p);
-    pair_expect(&p, 0);
-    pair_small_read(&p);
-    g_assert_cmpuint(eq_expect(&p.n, &p.s.async, FAKERNIC_EVENT_CQ_ERROR), ==,
-                     p.s.cq.id);
-    pair_expect_none(&p);
-    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_CQ_OVERRUNS), ==, 1);
-    g_assert_cmpuint(qp_state(&p.n, p.a.qpn), ==, FAKERNIC_QPS_ERR);
-    pair_end(&p);
+    fault(&r->m, "at=cqe nth=2 do=overrun");
+    pair_small_read(r);
+    pair_expect(r, 0);
+    pair_small_read(r);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_CQ_ERROR), ==,
+                     r->s.cq.id);
+    pair_expect_none(r);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_CQ_OVERRUNS), ==, 1);
+    g_assert_cmpuint(qp_state(&r->n, r->a.qpn), ==, FAKERNIC_QPS_ERR);
+    hit_once(r);
 }
 
 /* What is held for a CQ goes with it. */
-static void test_cqe_delay_destroy(void)
+static void test_cqe_delay_destroy(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=cqe delay-ns=20000000 do=delay");
-    pair_small_read(&p);
-    wait_hit(&p.m);
-    assert_status(cmd_id(&p.n, FAKERNIC_CMD_DESTROY_QP, p.a.qpn), OK);
-    assert_status(cmd_id(&p.n, FAKERNIC_CMD_DESTROY_QP, p.b.qpn), OK);
-    assert_status(cmd_id(&p.n, FAKERNIC_CMD_DESTROY_CQ, p.s.cq.id), OK);
-    qtest_clock_step(p.m.qts, 40 * MS);
-    pair_expect_none(&p);
-    pair_end(&p);
+    fault(&r->m, "at=cqe delay-ns=20000000 do=delay");
+    pair_small_read(r);
+    wait_hit(&r->m);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, r->a.qpn), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, r->b.qpn), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, r->s.cq.id), OK);
+    qtest_clock_step(r->m.qts, 40 * MS);
+    pair_expect_none(r);
+    hit_once(r);
 }
 
 /* So does what is held of a QP: the driver has cleaned the CQ of it. */
-static void cqe_late(bool destroy)
+static void cqe_late(Rig *r, bool destroy)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=cqe delay-ns=20000000 do=delay");
-    pair_small_read(&p);
-    wait_hit(&p.m);
+    fault(&r->m, "at=cqe delay-ns=20000000 do=delay");
+    pair_small_read(r);
+    wait_hit(&r->m);
     if (destroy) {
-        assert_status(cmd_id(&p.n, FAKERNIC_CMD_DESTROY_QP, p.a.qpn), OK);
+        assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, r->a.qpn), OK);
     } else {
-        assert_status(qp_to(&p.n, p.a.qpn, FAKERNIC_QPS_RESET), OK);
+        assert_status(qp_to(&r->n, r->a.qpn, FAKERNIC_QPS_RESET), OK);
     }
-    qtest_clock_step(p.m.qts, 40 * MS);
-    pair_expect_none(&p);
-    pair_end(&p);
+    qtest_clock_step(r->m.qts, 40 * MS);
+    pair_expect_none(r);
+    hit_once(r);
 }
 
-static void test_cqe_delay_destroy_qp(void)
+static void test_cqe_delay_destroy_qp(Rig *r)
 {
-    cqe_late(true);
+    cqe_late(r, true);
 }
 
-static void test_cqe_delay_reset_qp(void)
+static void test_cqe_delay_reset_qp(Rig *r)
 {
-    cqe_late(false);
+    cqe_late(r, false);
 }
 
 /* A lie: the QP knows nothing of it. */
-static void test_cqe_fail(void)
+static void test_cqe_fail(Rig *r)
 {
-    Pair p;
     struct fakernic_cqe cqe;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=cqe status=12 code=77 do=fail");
-    pair_small_read(&p);
-    cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+    fault(&r->m, "at=cqe status=12 code=77 do=fail");
+    pair_small_read(r);
+    cq_await(&r->n, &r->s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
              FAKERNIC_WC_RETRY_EXC_ERR);
     g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, 77);
-    g_assert_cmpuint(qp_state(&p.n, p.a.qpn), ==, FAKERNIC_QPS_RTS);
-    pair_small_read(&p);
-    pair_expect(&p, 1);
-    pair_end(&p);
+    g_assert_cmpuint(qp_state(&r->n, r->a.qpn), ==, FAKERNIC_QPS_RTS);
+    pair_small_read(r);
+    pair_expect(r, 1);
+    hit_once(r);
 }
 
 /* Of the second of two, that waits behind the first, the third bit. */
-static void test_cqe_corrupt(void)
+static void test_cqe_corrupt(Rig *r)
 {
     const size_t offset = offsetof(struct fakernic_cqe, wqe_index);
-    Pair p;
     g_autofree char *rule = g_strdup_printf("id=b at=cqe nth=2 offset=%zu "
                                             "mask=4 do=corrupt", offset);
 
-    pair_start(&p, "");
-    fault(&p.m, "id=a at=cqe delay-ns=20000000 do=delay");
-    fault(&p.m, rule);
-    pair_post(&p);
-    pair_small_read(&p);
-    AWAIT(fault_hits_of_all(&p.m) >= 2);
-    fault(&p.m, "remove=b");
-    pair_expect_none(&p);
-    qtest_clock_step(p.m.qts, 20 * MS);
-    pair_expect(&p, 0);
-    pair_expect(&p, 1 ^ 4);
-    pair_small_read(&p);
-    pair_expect(&p, 2);
-    pair_end(&p);
+    fault(&r->m, "id=a at=cqe delay-ns=20000000 do=delay");
+    fault(&r->m, rule);
+    pair_post(r);
+    pair_small_read(r);
+    AWAIT(fault_hits_of_all(&r->m) >= 2);
+    fault(&r->m, "remove=b");
+    pair_expect_none(r);
+    qtest_clock_step(r->m.qts, 20 * MS);
+    pair_expect(r, 0);
+    pair_expect(r, 1 ^ 4);
+    pair_small_read(r);
+    pair_expect(r, 2);
+    hit_once(r);
 }
 
 /* A completion that makes an event. */
-static void pair_event(Pair *p, uint32_t index)
+static void pair_event(Rig *r, uint32_t index)
 {
-    cq_arm(&p->n, &p->s.cq, 0, false);
-    pair_small_read(p);
-    pair_expect(p, index);
+    cq_arm(&r->n, &r->s.cq, 0, false);
+    pair_small_read(r);
+    pair_expect(r, index);
 }
 
-static void test_eqe_drop(void)
+static void test_eqe_drop(Rig *r)
 {
-    Pair p;
     struct fakernic_eqe eqe;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=eqe do=drop");
-    pair_event(&p, 0);
-    wait_hit(&p.m);
-    g_assert_false(eq_poll(&p.n, &p.s.eq, &eqe));
-    pair_event(&p, 1);
-    eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION);
-    g_assert_false(eq_poll(&p.n, &p.s.eq, &eqe));
-    pair_end(&p);
+    fault(&r->m, "at=eqe do=drop");
+    pair_event(r, 0);
+    wait_hit(&r->m);
+    g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
+    pair_event(r, 1);
+    eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION);
+    g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
+    hit_once(r);
 }
 
-static void test_eqe_duplicate(void)
+static void test_eqe_duplicate(Rig *r)
 {
-    Pair p;
     struct fakernic_eqe eqe;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=eqe do=duplicate");
-    pair_event(&p, 0);
-    g_assert_cmpuint(eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION), ==,
-                     p.s.cq.id);
-    g_assert_cmpuint(eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION), ==,
-                     p.s.cq.id);
-    g_assert_false(eq_poll(&p.n, &p.s.eq, &eqe));
-    pair_end(&p);
+    fault(&r->m, "at=eqe do=duplicate");
+    pair_event(r, 0);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     r->s.cq.id);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     r->s.cq.id);
+    g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
+    hit_once(r);
 }
 
 /* An event of a CQ that there is not. */
-static void test_eqe_corrupt(void)
+static void test_eqe_corrupt(Rig *r)
 {
     const size_t offset = offsetof(struct fakernic_eqe, id);
     g_autofree char *rule = g_strdup_printf("at=eqe offset=%zu mask=0x80 "
                                             "do=corrupt", offset);
-    Pair p;
 
-    pair_start(&p, "");
-    fault(&p.m, rule);
-    pair_event(&p, 0);
-    g_assert_cmpuint(eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION), ==,
-                     p.s.cq.id ^ 0x80);
-    eq_ring(&p.n, &p.s.eq, true);
-    pair_event(&p, 1);
-    g_assert_cmpuint(eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION), ==,
-                     p.s.cq.id);
-    pair_end(&p);
+    fault(&r->m, rule);
+    pair_event(r, 0);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     r->s.cq.id ^ 0x80);
+    eq_ring(&r->n, &r->s.eq, true);
+    pair_event(r, 1);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     r->s.cq.id);
+    hit_once(r);
 }
 
-static void test_eqe_delay(void)
+static void test_eqe_delay(Rig *r)
 {
-    Pair p;
     struct fakernic_eqe eqe;
     g_autofree char *rule = NULL;
 
-    pair_start(&p, "");
     rule = g_strdup_printf("at=eqe number=%u times=0 delay-ns=20000000 "
-                           "do=delay", p.s.eq.id);
-    fault(&p.m, rule);
-    pair_event(&p, 0);
-    wait_hit(&p.m);
-    qtest_clock_step(p.m.qts, 19 * MS);
-    pair_expect_none(&p);
-    g_assert_false(eq_poll(&p.n, &p.s.eq, &eqe));
-    qtest_clock_step(p.m.qts, MS);
-    eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION);
-    g_assert_true(msix_fired(&p.n, 1));
-    pair_end(&p);
+                           "do=delay", r->s.eq.id);
+    fault(&r->m, rule);
+    pair_event(r, 0);
+    wait_hit(&r->m);
+    qtest_clock_step(r->m.qts, 19 * MS);
+    pair_expect_none(r);
+    g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
+    qtest_clock_step(r->m.qts, MS);
+    eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION);
+    g_assert_true(msix_fired(&r->n, 1));
+    hit_once(r);
 }
 
 /* An EQ whose memory is out of reach for a while: its event comes later. */
-static void test_dma_write_fail_eqe(void)
+static void test_dma_write_fail_eqe(Rig *r)
 {
     struct fakernic_eqe eqe;
-    Pair p;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=dma-write len=16 do=fail");
-    pair_event(&p, 0);
-    wait_hit(&p.m);
-    qtest_clock_step(p.m.qts, 99 * MS);
-    g_assert_false(eq_poll(&p.n, &p.s.eq, &eqe));
-    qtest_clock_step(p.m.qts, 1 * MS);
-    g_assert_cmpuint(eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION), ==,
-                     p.s.cq.id);
-    g_assert_true(msix_fired(&p.n, 1));
-    g_assert_false(eq_poll(&p.n, &p.s.eq, &eqe));
-    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
-    pair_end(&p);
+    fault(&r->m, "at=dma-write len=16 do=fail");
+    pair_event(r, 0);
+    wait_hit(&r->m);
+    qtest_clock_step(r->m.qts, 99 * MS);
+    g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
+    qtest_clock_step(r->m.qts, 1 * MS);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION), ==,
+                     r->s.cq.id);
+    g_assert_true(msix_fired(&r->n, 1));
+    g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+    hit_once(r);
 }
 
 /* How many messages of the vector that completions use were recorded. */
-static unsigned messages(Pair *p)
+static unsigned messages(Rig *r)
 {
-    return recorded(p, " interrupt vector=1\n");
+    return recorded(r, " interrupt vector=1\n");
 }
 
-static void test_interrupt_drop(void)
+static void test_interrupt_drop(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=interrupt number=1 do=drop");
-    pair_event(&p, 0);
-    eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION);
-    wait_hit(&p.m);
-    g_assert_false(msix_fired(&p.n, 1));
-    eq_ring(&p.n, &p.s.eq, true);
-    pair_event(&p, 1);
-    eq_expect(&p.n, &p.s.eq, FAKERNIC_EVENT_COMPLETION);
-    g_assert_true(msix_fired(&p.n, 1));
-    pair_end(&p);
+    fault(&r->m, "at=interrupt number=1 do=drop");
+    pair_event(r, 0);
+    eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION);
+    wait_hit(&r->m);
+    g_assert_false(msix_fired(&r->n, 1));
+    eq_ring(&r->n, &r->s.eq, true);
+    pair_event(r, 1);
+    eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION);
+    g_assert_true(msix_fired(&r->n, 1));
+    hit_once(r);
 }
 
-static void test_interrupt_delay(void)
+static void test_interrupt_delay(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=interrupt number=1 times=0 delay-ns=20000000 do=delay");
-    pair_event(&p, 0);
-    wait_hit(&p.m);
-    qtest_clock_step(p.m.qts, 19 * MS);
-    pair_expect_none(&p);
-    g_assert_cmpuint(messages(&p), ==, 0);
-    qtest_clock_step(p.m.qts, MS);
-    AWAIT(messages(&p));
-    g_assert_true(msix_fired(&p.n, 1));
-    pair_end(&p);
+    fault(&r->m, "at=interrupt number=1 times=0 delay-ns=20000000 do=delay");
+    pair_event(r, 0);
+    wait_hit(&r->m);
+    qtest_clock_step(r->m.qts, 19 * MS);
+    pair_expect_none(r);
+    g_assert_cmpuint(messages(r), ==, 0);
+    qtest_clock_step(r->m.qts, MS);
+    AWAIT(messages(r));
+    g_assert_true(msix_fired(&r->n, 1));
+    hit_once(r);
 }
 
 /* A second message, for nothing. */
-static void test_interrupt_duplicate(void)
+static void test_interrupt_duplicate(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=interrupt number=1 times=0 do=duplicate");
-    pair_event(&p, 0);
-    AWAIT(messages(&p) >= 2);
-    pair_expect_none(&p);
-    g_assert_cmpuint(messages(&p), ==, 2);
-    pair_end(&p);
+    fault(&r->m, "at=interrupt number=1 times=0 do=duplicate");
+    pair_event(r, 0);
+    AWAIT(messages(r) >= 2);
+    pair_expect_none(r);
+    g_assert_cmpuint(messages(r), ==, 2);
+    hit_once(r);
 }
 
 /* ---- work requests and memory -------------------------------------------- */
 
 /* Each status, and the QP fails with it: the next work request is flushed. */
-static void test_send_wqe_fail(void)
+static void test_send_wqe_fail(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
     for (unsigned status = 1; status <= FAKERNIC_WC_GENERAL_ERR; status++) {
         g_autofree char *rule = NULL;
         struct fakernic_cqe cqe;
 
-        rc_pair(&p.n, &p.s, &p.a, &p.b);
+        rc_pair(&r->n, &r->s, &r->a, &r->b);
         rule = g_strdup_printf("id=w at=send-wqe qpn=%u nth=2 status=%u "
-                               "code=%u do=fail", p.a.qpn, status, status + 99);
-        fault(&p.m, rule);
-        pair_post(&p);
-        pair_post(&p);
-        pair_small_read(&p);
-        pair_expect(&p, 0);
-        cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_READ, status);
+                               "code=%u do=fail",
+                               r->a.qpn, status, status + 99);
+        fault(&r->m, rule);
+        pair_post(r);
+        pair_post(r);
+        pair_small_read(r);
+        pair_expect(r, 0);
+        cq_await(&r->n, &r->s.cq, &cqe, FAKERNIC_CQE_RDMA_READ, status);
         g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 1);
         g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, status + 99);
-        cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+        cq_await(&r->n, &r->s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
                  FAKERNIC_WC_WR_FLUSH_ERR);
-        queue_record(&p.n, &p.s.cq, p.s.cq.index);
-        g_assert_cmpuint(qp_state(&p.n, p.a.qpn), ==, FAKERNIC_QPS_ERR);
-        g_assert_cmpuint(fault_hits(&p.m), ==, 1);
-        fault(&p.m, "remove=w");
+        queue_record(&r->n, &r->s.cq, r->s.cq.index);
+        g_assert_cmpuint(qp_state(&r->n, r->a.qpn), ==, FAKERNIC_QPS_ERR);
+        g_assert_cmpuint(fault_hits(&r->m), ==, 1);
+        fault(&r->m, "remove=w");
     }
-    machine_stop(&p.m);
 }
 
 /* Two of three: as if they had never been posted. */
-static void test_send_wqe_drop(void)
+static void test_send_wqe_drop(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=send-wqe times=2 do=drop");
-    pair_post(&p);
-    pair_post(&p);
-    pair_small_read(&p);
-    pair_expect(&p, 2);
-    pair_expect_none(&p);
-    g_assert_cmpuint(fault_hits(&p.m), ==, 2);
-    machine_stop(&p.m);
+    fault(&r->m, "at=send-wqe times=2 do=drop");
+    pair_post(r);
+    pair_post(r);
+    pair_small_read(r);
+    pair_expect(r, 2);
+    pair_expect_none(r);
+    g_assert_cmpuint(fault_hits(&r->m), ==, 2);
 }
 
 /* Those behind it wait, too, whoever rings. */
-static void test_send_wqe_delay(void)
+static void test_send_wqe_delay(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=send-wqe delay-ns=20000000 do=delay");
-    pair_post(&p);
-    pair_small_read(&p);
-    wait_hit(&p.m);
-    qtest_clock_step(p.m.qts, 19 * MS);
-    sq_ring(&p.n, &p.a);
-    pair_expect_none(&p);
-    qtest_clock_step(p.m.qts, MS);
-    pair_expect(&p, 0);
-    pair_expect(&p, 1);
-    pair_end(&p);
+    fault(&r->m, "at=send-wqe delay-ns=20000000 do=delay");
+    pair_post(r);
+    pair_small_read(r);
+    wait_hit(&r->m);
+    qtest_clock_step(r->m.qts, 19 * MS);
+    sq_ring(&r->n, &r->a);
+    pair_expect_none(r);
+    qtest_clock_step(r->m.qts, MS);
+    pair_expect(r, 0);
+    pair_expect(r, 1);
+    hit_once(r);
 }
 
 /* A queue that begins anew waits for nothing. */
-static void test_send_wqe_delay_reset(void)
+static void test_send_wqe_delay_reset(Rig *r)
 {
     struct fakernic_cqe cqe;
-    Pair p;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=send-wqe delay-ns=3600000000000 do=delay");
-    pair_small_read(&p);
-    wait_hit(&p.m);
-    assert_status(qp_to(&p.n, p.a.qpn, FAKERNIC_QPS_RESET), OK);
-    p.a.sq.index = 0;
-    rc_connect(&p.n, p.a.qpn, p.b.qpn, own_gid, nic_mac);
-    complete_nops(&p.n, &p.a, 1);
-    cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
-    pair_end(&p);
+    fault(&r->m, "at=send-wqe delay-ns=3600000000000 do=delay");
+    pair_small_read(r);
+    wait_hit(&r->m);
+    assert_status(qp_to(&r->n, r->a.qpn, FAKERNIC_QPS_RESET), OK);
+    r->a.sq.index = 0;
+    rc_connect(&r->n, r->a.qpn, r->b.qpn, own_gid, nic_mac);
+    complete_nops(&r->n, &r->a, 1);
+    cq_await(&r->n, &r->s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    hit_once(r);
 }
 
 /* A reserved field is not zero: what stands in the first block is judged. */
-static void test_send_wqe_corrupt(void)
+static void test_send_wqe_corrupt(Rig *r)
 {
     const size_t offset = offsetof(struct fakernic_sq_hdr, xrc_srqn);
     g_autofree char *rule = g_strdup_printf("at=send-wqe offset=%zu do=corrupt",
                                             offset);
     struct fakernic_cqe cqe;
-    Pair p;
 
-    pair_start(&p, "");
-    fault(&p.m, rule);
-    pair_small_read(&p);
-    cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+    fault(&r->m, rule);
+    pair_small_read(r);
+    cq_await(&r->n, &r->s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
              FAKERNIC_WC_LOC_QP_OP_ERR);
     g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_SQ_RSVD);
-    pair_end(&p);
+    hit_once(r);
 }
 
 /* Data in the second block are written as they were read. */
-static void test_send_wqe_corrupt_data(void)
+static void test_send_wqe_corrupt_data(Rig *r)
 {
     QEMU_ALIGNED(8) uint8_t wqe[2 * FAKERNIC_SQ_BB_SIZE] = { 0 };
     struct fakernic_sq_hdr *hdr = (void *)wqe;
     struct fakernic_sq_rdma *rdma = (void *)(wqe + sizeof(*hdr));
     struct fakernic_cqe cqe;
     uint8_t seen[sizeof(wqe) - FAKERNIC_SQ_DATA_OFFSET_RDMA];
-    Pair p;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=send-wqe offset=100 mask=0x42 do=corrupt");
+    fault(&r->m, "at=send-wqe offset=100 mask=0x42 do=corrupt");
     *hdr = (struct fakernic_sq_hdr) {
         .opcode = FAKERNIC_SQ_RDMA_WRITE,
         .flags = FAKERNIC_SQ_SIGNALED | FAKERNIC_SQ_INLINE,
         .bb_count = 2, .inline_length = LE16(sizeof(seen)),
     };
-    rdma->remote_address = LE64(p.s.data);
-    rdma->rkey = LE32(p.s.key);
-    sq_put(&p.n, &p.a, wqe, sizeof(wqe));
-    sq_ring(&p.n, &p.a);
-    cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+    rdma->remote_address = LE64(r->s.data);
+    rdma->rkey = LE32(r->s.key);
+    sq_put(&r->n, &r->a, wqe, sizeof(wqe));
+    sq_ring(&r->n, &r->a);
+    cq_await(&r->n, &r->s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
              FAKERNIC_WC_SUCCESS);
-    qtest_memread(p.m.qts, p.s.data, seen, sizeof(seen));
+    qtest_memread(r->m.qts, r->s.data, seen, sizeof(seen));
     wqe[100] ^= 0x42;
     g_assert_cmpmem(seen, sizeof(seen), wqe + FAKERNIC_SQ_DATA_OFFSET_RDMA,
                     sizeof(seen));
-    pair_end(&p);
+    hit_once(r);
 }
 
 /* One receive at b, one SEND of 300 bytes to it. */
-static void pair_message(Pair *p)
+static void pair_message(Rig *r)
 {
-    Wqe wqe = wqe_send(&p->s, 0, 300);
+    Wqe wqe = wqe_send(&r->s, 0, 300);
 
-    rq_post(&p->n, &p->b.rq, 77, p->s.data + 32768, 300, p->s.key);
-    sq_put(&p->n, &p->a, &wqe, sizeof(wqe));
-    sq_ring(&p->n, &p->a);
+    rq_post(&r->n, &r->b.rq, 77, r->s.data + 32768, 300, r->s.key);
+    POST(r, wqe);
 }
 
-static void pair_has_message(Pair *p)
+static void pair_has_message(Rig *r)
 {
     struct fakernic_cqe cqe;
 
-    cq_expect(&p->n, &p->s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    cqe = rig_cqe(r, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
     g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 77);
-    cq_expect(&p->n, &p->s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
-    assert_same(&p->n, &p->s, 0, 32768, 300);
+    cqe = rig_cqe(r, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    assert_same(&r->n, &r->s, 0, 32768, 300);
 }
 
 /* As if nothing were posted: the sender is told to come again. */
-static void test_recv_wqe_drop(void)
+static void test_recv_wqe_drop(Rig *r)
 {
-    Pair p;
     struct fakernic_cqe cqe;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=recv-wqe qpn=0-65535 number=0 times=2 do=drop");
-    pair_message(&p);
-    g_assert_false(cq_poll(&p.n, &p.s.cq, &cqe));
+    fault(&r->m, "at=recv-wqe qpn=0-65535 number=0 times=2 do=drop");
+    pair_message(r);
+    g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
     for (unsigned ms = 0; ms < 20; ms++) {
-        qtest_clock_step(p.m.qts, MS);
+        qtest_clock_step(r->m.qts, MS);
     }
-    pair_has_message(&p);
-    g_assert_cmpuint(fault_hits(&p.m), ==, 2);
-    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_TX_RNR_NAK), ==, 2);
-    machine_stop(&p.m);
+    pair_has_message(r);
+    g_assert_cmpuint(fault_hits(&r->m), ==, 2);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_TX_RNR_NAK), ==, 2);
 }
 
 /* It is found later: until then the sender is told to come again. */
-static void test_recv_wqe_delay(void)
+static void test_recv_wqe_delay(Rig *r)
 {
     struct fakernic_cqe cqe;
-    Pair p;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=recv-wqe delay-ns=20000000 do=delay");
-    pair_message(&p);
+    fault(&r->m, "at=recv-wqe delay-ns=20000000 do=delay");
+    pair_message(r);
     for (unsigned ms = 0; ms < 19; ms++) {
-        qtest_clock_step(p.m.qts, MS);
+        qtest_clock_step(r->m.qts, MS);
     }
-    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_TX_RNR_NAK), >, 3);
-    g_assert_false(cq_poll(&p.n, &p.s.cq, &cqe));
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_TX_RNR_NAK), >, 3);
+    g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
     for (unsigned ms = 0; ms < 4; ms++) {
-        qtest_clock_step(p.m.qts, MS);
+        qtest_clock_step(r->m.qts, MS);
     }
-    g_assert_true(cq_poll(&p.n, &p.s.cq, &cqe));
+    g_assert_true(cq_poll(&r->n, &r->s.cq, &cqe));
     g_assert_cmpuint(cqe.opcode, ==, FAKERNIC_CQE_RECV);
-    pair_end(&p);
+    hit_once(r);
 }
 
 /* The receive is in error, and with it both queue pairs. */
 static void recv_wqe_fails(const char *rule, enum fakernic_vendor_err code)
 {
-    Pair p;
+    Rig r;
     struct fakernic_cqe cqe;
 
-    pair_start(&p, "");
-    fault(&p.m, rule);
-    pair_message(&p);
-    cq_expect(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RECV,
+    pair_start(&r, "");
+    fault(&r.m, rule);
+    pair_message(&r);
+    cq_expect(&r.n, &r.s.cq, &cqe, FAKERNIC_CQE_RECV,
               FAKERNIC_WC_LOC_QP_OP_ERR);
     g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, code);
-    cq_expect(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_REM_OP_ERR);
-    g_assert_cmpuint(qp_state(&p.n, p.b.qpn), ==, FAKERNIC_QPS_ERR);
-    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
-    machine_stop(&p.m);
+    cq_expect(&r.n, &r.s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_REM_OP_ERR);
+    g_assert_cmpuint(qp_state(&r.n, r.b.qpn), ==, FAKERNIC_QPS_ERR);
+    g_assert_cmpuint(fault_hits(&r.m), ==, 1);
+    machine_stop(&r.m);
 }
 
 static void test_recv_wqe_fail(void)
@@ -1388,25 +1244,22 @@ static void test_recv_wqe_fail(void)
 }
 
 /* Its tag, which the completion tells. */
-static void test_recv_wqe_corrupt(void)
+static void test_recv_wqe_corrupt(Rig *r)
 {
     struct fakernic_cqe cqe;
-    Pair p;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=recv-wqe offset=0 mask=0x80 do=corrupt");
-    pair_message(&p);
-    cq_expect(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    fault(&r->m, "at=recv-wqe offset=0 mask=0x80 do=corrupt");
+    pair_message(r);
+    cqe = rig_cqe(r, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
     g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 77 ^ 0x80);
-    cq_expect(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
-    assert_same(&p.n, &p.s, 0, 32768, 300);
-    pair_end(&p);
+    cqe = rig_cqe(r, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    assert_same(&r->n, &r->s, 0, 32768, 300);
+    hit_once(r);
 }
 
 /* A ring, a region: neither is made, and nothing of them is left. */
-static void test_page_list_fail(void)
+static void test_page_list_fail(Rig *r)
 {
-    Pair p;
     Queue cq;
     struct fakernic_create_cq_req req;
     struct fakernic_create_mr_req mr = {
@@ -1416,45 +1269,43 @@ static void test_page_list_fail(void)
         .type = FAKERNIC_MR_MEMORY,
     };
 
-    pair_start(&p, "");
     req = (struct fakernic_create_cq_req) {
-        .pages = queue_alloc(&p.n, &cq, 4, 6),
+        .pages = queue_alloc(&r->n, &cq, 4, 6),
         .log_depth = 4,
-        .eqn = LE32(p.s.eq.id),
+        .eqn = LE32(r->s.eq.id),
     };
-    fault(&p.m, "id=one at=page-list do=fail");
-    assert_status(CMD(&p.n, CREATE_CQ, req), DMA_ERROR);
-    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
-    assert_status(CMD(&p.n, CREATE_CQ, req), OK);
-    fault(&p.m, "remove=one; id=two at=page-list len=2 do=fail");
-    mr.pdn = LE32(p.s.pd);
-    mr.pages = contiguous(p.s.data, 8192);
-    assert_status(CMD(&p.n, CREATE_MR, mr), DMA_ERROR);
-    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
-    assert_status(CMD(&p.n, CREATE_MR, mr), OK);
-    pair_read(&p);
-    pair_has_read(&p, 0);
-    machine_stop(&p.m);
+    fault(&r->m, "id=one at=page-list do=fail");
+    assert_status(CMD(&r->n, CREATE_CQ, req), DMA_ERROR);
+    g_assert_cmpuint(fault_hits(&r->m), ==, 1);
+    assert_status(CMD(&r->n, CREATE_CQ, req), OK);
+    fault(&r->m, "remove=one; id=two at=page-list len=2 do=fail");
+    mr.pdn = LE32(r->s.pd);
+    mr.pages = contiguous(r->s.data, 8192);
+    assert_status(CMD(&r->n, CREATE_MR, mr), DMA_ERROR);
+    g_assert_cmpuint(fault_hits(&r->m), ==, 1);
+    assert_status(CMD(&r->n, CREATE_MR, mr), OK);
+    pair_read(r);
+    pair_has_read(r, 0);
 }
 
 /* What the link's error leaves in the capability. */
 static void aer(const char *severity, unsigned where, uint32_t status)
 {
-    Pair p;
+    Rig r;
     g_autofree char *rule = g_strdup_printf("at=device severity=%s do=aer",
                                             severity);
     uint64_t config;
 
-    pair_start(&p, "");
-    ecam_enable(&p.m);
-    config = ecam(SLOT) + extended_capability(&p.m, ecam(SLOT), 1);
-    g_assert_cmphex(qtest_readl(p.m.qts, config + where), ==, 0);
-    fault(&p.m, rule);
-    wait_hit(&p.m);
-    g_assert_cmphex(qtest_readl(p.m.qts, config + where), ==, status);
-    pair_read(&p);
-    pair_has_read(&p, 0);
-    machine_stop(&p.m);
+    pair_start(&r, "");
+    ecam_enable(&r.m);
+    config = ecam(SLOT) + extended_capability(&r.m, ecam(SLOT), 1);
+    g_assert_cmphex(qtest_readl(r.m.qts, config + where), ==, 0);
+    fault(&r.m, rule);
+    wait_hit(&r.m);
+    g_assert_cmphex(qtest_readl(r.m.qts, config + where), ==, status);
+    pair_read(&r);
+    pair_has_read(&r, 0);
+    machine_stop(&r.m);
 }
 
 static void test_device_aer(void)
@@ -1464,248 +1315,217 @@ static void test_device_aer(void)
     aer("fatal", PCI_ERR_UNCOR_STATUS, PCI_ERR_UNC_SURPDN);
 }
 
-static bool link_is_up(Pair *p)
+static bool link_is_up(Rig *r)
 {
     struct fakernic_query_port_resp port;
 
-    assert_status(cmd(&p->n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &port,
+    assert_status(cmd(&r->n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &port,
                       sizeof(port)), OK);
     return port.link_up;
 }
 
 /* Two events; what is sent meanwhile is lost, but not what stays inside. */
-static void test_device_link_down(void)
+static void test_device_link_down(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    g_assert_true(link_is_up(&p));
-    fault(&p.m, "at=device for-ns=50000000 do=link-down");
-    wait_hit(&p.m);
-    g_assert_false(link_is_up(&p));
-    eq_expect(&p.n, &p.s.async, FAKERNIC_EVENT_PORT_ERROR);
-    pair_read(&p);
-    pair_has_read(&p, 0);
-    qtest_clock_step(p.m.qts, 49 * MS);
-    g_assert_false(link_is_up(&p));
-    qtest_clock_step(p.m.qts, MS);
-    g_assert_true(link_is_up(&p));
-    eq_expect(&p.n, &p.s.async, FAKERNIC_EVENT_PORT_ACTIVE);
-    fault(&p.m, "remove=all; id=down at=device do=link-down");
-    wait_hit(&p.m);
-    g_assert_false(link_is_up(&p));
-    fault(&p.m, "remove=down");
-    g_assert_true(link_is_up(&p));
-    machine_stop(&p.m);
+    g_assert_true(link_is_up(r));
+    fault(&r->m, "at=device for-ns=50000000 do=link-down");
+    wait_hit(&r->m);
+    g_assert_false(link_is_up(r));
+    eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_PORT_ERROR);
+    pair_read(r);
+    pair_has_read(r, 0);
+    qtest_clock_step(r->m.qts, 49 * MS);
+    g_assert_false(link_is_up(r));
+    qtest_clock_step(r->m.qts, MS);
+    g_assert_true(link_is_up(r));
+    eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_PORT_ACTIVE);
+    fault(&r->m, "remove=all; id=down at=device do=link-down");
+    wait_hit(&r->m);
+    g_assert_false(link_is_up(r));
+    fault(&r->m, "remove=down");
+    g_assert_true(link_is_up(r));
 }
 
-static void test_device_link_down_replaced(void)
+static void test_device_link_down_replaced(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "id=down at=device do=link-down");
-    wait_hit(&p.m);
-    g_assert_false(link_is_up(&p));
-    fault(&p.m, "remove=down; id=down at=tx opcode=cnp do=drop");
-    g_assert_true(link_is_up(&p));
-    machine_stop(&p.m);
+    fault(&r->m, "id=down at=device do=link-down");
+    wait_hit(&r->m);
+    g_assert_false(link_is_up(r));
+    fault(&r->m, "remove=down; id=down at=tx opcode=cnp do=drop");
+    g_assert_true(link_is_up(r));
 }
 
 /* The WQE is out of reach: the QP fails. */
-static void test_dma_read_fail(void)
+static void test_dma_read_fail(Rig *r)
 {
-    Pair p;
     g_autofree char *rule = NULL;
 
-    pair_start(&p, "");
     rule = g_strdup_printf("at=dma-read len=%u do=fail", FAKERNIC_SQ_BB_SIZE);
-    fault(&p.m, rule);
-    pair_small_read(&p);
-    g_assert_cmpuint(eq_expect(&p.n, &p.s.async, FAKERNIC_EVENT_QP_FATAL), ==,
-                     p.a.qpn);
-    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
-    pair_end(&p);
+    fault(&r->m, rule);
+    pair_small_read(r);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_QP_FATAL), ==,
+                     r->a.qpn);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+    hit_once(r);
 }
 
 /* The CQE cannot be written: the CQ fails. */
-static void test_dma_write_fail(void)
+static void test_dma_write_fail(Rig *r)
 {
-    Pair p;
     g_autofree char *rule = NULL;
 
-    pair_start(&p, "");
     rule = g_strdup_printf("at=dma-write len=%zu do=fail",
                            sizeof(struct fakernic_cqe));
-    fault(&p.m, rule);
-    pair_small_read(&p);
-    g_assert_cmpuint(eq_expect(&p.n, &p.s.async, FAKERNIC_EVENT_CQ_ERROR), ==,
-                     p.s.cq.id);
-    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
-    pair_end(&p);
+    fault(&r->m, rule);
+    pair_small_read(r);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_CQ_ERROR), ==,
+                     r->s.cq.id);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+    hit_once(r);
 }
 
 /* The first bytes are there, the others are not. */
-static void test_dma_write_fail_bytes(void)
+static void test_dma_write_fail_bytes(Rig *r)
 {
     uint8_t seen[100], none[60] = { 0 };
     struct fakernic_cqe cqe;
-    Pair p;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=dma-write why=payload bytes=40 do=fail");
-    pair_small_read(&p);
-    cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+    fault(&r->m, "at=dma-write why=payload bytes=40 do=fail");
+    pair_small_read(r);
+    cq_await(&r->n, &r->s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
              FAKERNIC_WC_LOC_PROT_ERR);
-    assert_same(&p.n, &p.s, 0, 16384, 40);
-    qtest_memread(p.m.qts, p.s.data + 16384, seen, sizeof(seen));
+    assert_same(&r->n, &r->s, 0, 16384, 40);
+    qtest_memread(r->m.qts, r->s.data + 16384, seen, sizeof(seen));
     g_assert_cmpmem(seen + 40, 60, none, 60);
-    pair_end(&p);
+    hit_once(r);
 }
 
 /* Written, says the device, and it is not. */
-static void test_dma_write_drop(void)
+static void test_dma_write_drop(Rig *r)
 {
-    Pair p;
     uint8_t byte;
 
-    pair_start(&p, "");
-    fault(&p.m, "at=dma-write len=100 do=drop");
-    pair_small_read(&p);
-    pair_expect(&p, 0);
-    qtest_memread(p.m.qts, p.s.data + 16384, &byte, 1);
+    fault(&r->m, "at=dma-write len=100 do=drop");
+    pair_small_read(r);
+    pair_expect(r, 0);
+    qtest_memread(r->m.qts, r->s.data + 16384, &byte, 1);
     g_assert_cmpuint(byte, ==, 0);
-    pair_small_read(&p);
-    pair_expect(&p, 1);
-    assert_same(&p.n, &p.s, 0, 16384, 100);
-    pair_end(&p);
+    pair_small_read(r);
+    pair_expect(r, 1);
+    assert_same(&r->n, &r->s, 0, 16384, 100);
+    hit_once(r);
 }
 
 /* One byte of what was READ is not what it was there, and then it is. */
-static void read_corrupt(const char *rule)
+static void read_corrupt(Rig *r, const char *rule)
 {
     uint8_t there, here;
-    Pair p;
 
-    pair_start(&p, "");
-    fault(&p.m, rule);
-    pair_small_read(&p);
-    pair_expect(&p, 0);
-    qtest_memread(p.m.qts, p.s.data + 30, &there, 1);
-    qtest_memread(p.m.qts, p.s.data + 16384 + 30, &here, 1);
+    fault(&r->m, rule);
+    pair_small_read(r);
+    pair_expect(r, 0);
+    qtest_memread(r->m.qts, r->s.data + 30, &there, 1);
+    qtest_memread(r->m.qts, r->s.data + 16384 + 30, &here, 1);
     g_assert_cmphex(here, ==, there ^ 0x11);
-    qtest_memwrite(p.m.qts, p.s.data + 16384 + 30, &there, 1);
-    assert_same(&p.n, &p.s, 0, 16384, 100);
-    pair_small_read(&p);
-    pair_expect(&p, 1);
-    assert_same(&p.n, &p.s, 0, 16384, 100);
-    pair_end(&p);
+    qtest_memwrite(r->m.qts, r->s.data + 16384 + 30, &there, 1);
+    assert_same(&r->n, &r->s, 0, 16384, 100);
+    pair_small_read(r);
+    pair_expect(r, 1);
+    assert_same(&r->n, &r->s, 0, 16384, 100);
+    hit_once(r);
 }
 
-static void test_dma_read_corrupt(void)
+static void test_dma_read_corrupt(Rig *r)
 {
-    read_corrupt("at=dma-read len=100 offset=30 mask=0x11 do=corrupt");
+    read_corrupt(r, "at=dma-read len=100 offset=30 mask=0x11 do=corrupt");
 }
 
-static void test_dma_write_corrupt(void)
+static void test_dma_write_corrupt(Rig *r)
 {
-    read_corrupt("at=dma-write len=100 offset=30 mask=0x11 do=corrupt");
+    read_corrupt(r, "at=dma-write len=100 offset=30 mask=0x11 do=corrupt");
 }
 
 /* Adds 2 to a word that is 40; the status. */
-static uint8_t pair_atomic(Pair *p)
+static uint8_t pair_atomic(Rig *r)
 {
-    AtomicWqe wqe = wqe_atomic(&p->s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 40968,
+    AtomicWqe wqe = wqe_atomic(&r->s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 40968,
                                40960, 2);
     struct fakernic_cqe cqe;
 
-    qtest_writeq(p->m.qts, p->s.data + 40960, 40);
-    sq_put(&p->n, &p->a, &wqe, sizeof(wqe));
-    sq_ring(&p->n, &p->a);
-    while (!cq_poll(&p->n, &p->s.cq, &cqe)) {
-        qtest_clock_step(p->m.qts, MS);
+    qtest_writeq(r->m.qts, r->s.data + 40960, 40);
+    POST(r, wqe);
+    while (!cq_poll(&r->n, &r->s.cq, &cqe)) {
+        qtest_clock_step(r->m.qts, MS);
     }
     g_assert_cmpuint(cqe.opcode, ==, FAKERNIC_CQE_FETCH_ADD);
     return cqe.status;
 }
 
 /* What is there afterwards, and what the answer says was there before. */
-static void atomic_with(const char *rule, uint64_t there, uint64_t before)
+static void atomic_with(Rig *r, const char *rule, uint64_t there,
+                        uint64_t before)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, rule);
-    g_assert_cmpuint(pair_atomic(&p), ==, FAKERNIC_WC_SUCCESS);
-    g_assert_cmpuint(qtest_readq(p.m.qts, p.s.data + 40960), ==, there);
-    g_assert_cmpuint(qtest_readq(p.m.qts, p.s.data + 40968), ==, before);
-    g_assert_cmpuint(pair_atomic(&p), ==, FAKERNIC_WC_SUCCESS);
-    g_assert_cmpuint(qtest_readq(p.m.qts, p.s.data + 40960), ==, 42);
-    g_assert_cmpuint(qtest_readq(p.m.qts, p.s.data + 40968), ==, 40);
-    pair_end(&p);
+    fault(&r->m, rule);
+    g_assert_cmpuint(pair_atomic(r), ==, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(qtest_readq(r->m.qts, r->s.data + 40960), ==, there);
+    g_assert_cmpuint(qtest_readq(r->m.qts, r->s.data + 40968), ==, before);
+    g_assert_cmpuint(pair_atomic(r), ==, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(qtest_readq(r->m.qts, r->s.data + 40960), ==, 42);
+    g_assert_cmpuint(qtest_readq(r->m.qts, r->s.data + 40968), ==, 40);
+    hit_once(r);
 }
 
-static void test_dma_atomic_drop(void)
+static void test_dma_atomic_drop(Rig *r)
 {
-    atomic_with("at=dma-atomic do=drop", 40, 40);
+    atomic_with(r, "at=dma-atomic do=drop", 40, 40);
 }
 
-static void test_dma_atomic_corrupt(void)
+static void test_dma_atomic_corrupt(Rig *r)
 {
-    atomic_with("at=dma-atomic offset=1 do=corrupt", 42, 40 | 1 << 8);
+    atomic_with(r, "at=dma-atomic offset=1 do=corrupt", 42, 40 | 1 << 8);
 }
 
-static void test_dma_atomic_fail(void)
+static void test_dma_atomic_fail(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=dma-atomic do=fail");
-    g_assert_cmpuint(pair_atomic(&p), ==, FAKERNIC_WC_REM_ACCESS_ERR);
-    g_assert_cmpuint(qtest_readq(p.m.qts, p.s.data + 40960), ==, 40);
-    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
-    pair_end(&p);
+    fault(&r->m, "at=dma-atomic do=fail");
+    g_assert_cmpuint(pair_atomic(r), ==, FAKERNIC_WC_REM_ACCESS_ERR);
+    g_assert_cmpuint(qtest_readq(r->m.qts, r->s.data + 40960), ==, 40);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+    hit_once(r);
 }
 
-static uint8_t pair_flush(Pair *p, uint32_t flush)
+static uint8_t pair_flush(Rig *r, uint32_t flush)
 {
-    Wqe wqe = wqe_rdma(&p->s, FAKERNIC_SQ_FLUSH, 0, 4096, 512);
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_FLUSH, 0, 4096, 512);
     struct fakernic_cqe cqe;
 
     wqe.rdma.rdma.flush = LE32(flush);
-    sq_put(&p->n, &p->a, &wqe, sizeof(wqe));
-    sq_ring(&p->n, &p->a);
-    while (!cq_poll(&p->n, &p->s.cq, &cqe)) {
-        qtest_clock_step(p->m.qts, MS);
+    POST(r, wqe);
+    while (!cq_poll(&r->n, &r->s.cq, &cqe)) {
+        qtest_clock_step(r->m.qts, MS);
     }
     g_assert_cmpuint(cqe.opcode, ==, FAKERNIC_CQE_FLUSH);
     return cqe.status;
 }
 
-static void test_dma_flush_fail(void)
+static void test_dma_flush_fail(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=dma-flush do=fail");
-    g_assert_cmpuint(pair_flush(&p, FAKERNIC_FLUSH_GLOBAL), ==,
+    fault(&r->m, "at=dma-flush do=fail");
+    g_assert_cmpuint(pair_flush(r, FAKERNIC_FLUSH_GLOBAL), ==,
                      FAKERNIC_WC_REM_ACCESS_ERR);
-    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
-    pair_end(&p);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+    hit_once(r);
 }
 
 /* This memory has no medium: nothing but a lie can bring it there. */
-static void test_dma_flush_drop(void)
+static void test_dma_flush_drop(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=dma-flush len=512 do=drop");
-    g_assert_cmpuint(pair_flush(&p, FAKERNIC_FLUSH_PERSISTENT), ==,
+    fault(&r->m, "at=dma-flush len=512 do=drop");
+    g_assert_cmpuint(pair_flush(r, FAKERNIC_FLUSH_PERSISTENT), ==,
                      FAKERNIC_WC_SUCCESS);
-    g_assert_cmpuint(pair_flush(&p, FAKERNIC_FLUSH_PERSISTENT), ==,
+    g_assert_cmpuint(pair_flush(r, FAKERNIC_FLUSH_PERSISTENT), ==,
                      FAKERNIC_WC_REM_ACCESS_ERR);
-    pair_end(&p);
+    hit_once(r);
 }
 
 /* ---- all points ---------------------------------------------------------- */
@@ -1725,91 +1545,84 @@ static bool is_stopped(Machine *m)
  * stops it in the next round of its main loop, which a monitor's answer needs,
  * too.
  */
-static void pair_resume(Pair *p, bool *paused)
+static void pair_resume(Rig *r, bool *paused)
 {
-    if (!*paused && fault_hits(&p->m)) {
-        for (unsigned tries = 0; !is_stopped(&p->m); tries++) {
+    if (!*paused && fault_hits(&r->m)) {
+        for (unsigned tries = 0; !is_stopped(&r->m); tries++) {
             g_assert_cmpuint(tries, <, 1000);
         }
-        qtest_qmp_assert_success(p->m.qts, "{ 'execute': 'cont' }");
+        qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'cont' }");
         *paused = true;
     }
 }
 
 /* A command that has a page list of one table read. */
-static void pair_command(Pair *p, bool *paused)
+static void pair_command(Rig *r, bool *paused)
 {
     struct fakernic_create_mr_req req = {
         .length = LE64(8192),
         .type = FAKERNIC_MR_MEMORY,
-        .pdn = LE32(p->s.pd),
-        .pages = contiguous(build_tables(&p->m, 1, p->s.data,
+        .pdn = LE32(r->s.pd),
+        .pages = contiguous(build_tables(&r->m, 1, r->s.data,
                                          FAKERNIC_PAGE_SIZE, 2), 8192),
     };
     struct fakernic_cmd request = { .opcode = LE16(FAKERNIC_CMD_CREATE_MR) };
     struct fakernic_cmd_completion completion;
-    const uint32_t index = p->n.cmd_pi;
+    const uint32_t index = r->n.cmd_pi;
 
     req.pages.levels = 1;
     memcpy(request.payload, &req, sizeof(req));
-    cmd_submit(&p->n, &request);
-    cmd_ring(&p->n);
-    pair_resume(p, paused);
-    cmd_wait(&p->n, index, &completion);
+    cmd_submit(&r->n, &request);
+    cmd_ring(&r->n);
+    pair_resume(r, paused);
+    cmd_wait(&r->n, index, &completion);
     g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
 }
 
 /* Goes by every point; nobody but who stops the machine is seen. */
-static void pair_all(Pair *p, bool *paused)
+static void pair_all(Rig *r, bool *paused)
 {
-    pair_resume(p, paused);
-    pair_command(p, paused);
-    cq_arm(&p->n, &p->s.cq, 0, false);
-    pair_resume(p, paused);
-    pair_message(p);
-    pair_resume(p, paused);
-    pair_has_message(p);
-    eq_expect(&p->n, &p->s.eq, FAKERNIC_EVENT_COMPLETION);
-    g_assert_true(msix_fired(&p->n, 1));
-    g_assert_cmpuint(pair_flush(p, FAKERNIC_FLUSH_GLOBAL), ==,
+    pair_resume(r, paused);
+    pair_command(r, paused);
+    cq_arm(&r->n, &r->s.cq, 0, false);
+    pair_resume(r, paused);
+    pair_message(r);
+    pair_resume(r, paused);
+    pair_has_message(r);
+    eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION);
+    g_assert_true(msix_fired(&r->n, 1));
+    g_assert_cmpuint(pair_flush(r, FAKERNIC_FLUSH_GLOBAL), ==,
                      FAKERNIC_WC_SUCCESS);
-    pair_resume(p, paused);
-    g_assert_cmpuint(pair_atomic(p), ==, FAKERNIC_WC_SUCCESS);
-    pair_resume(p, paused);
-    g_assert_cmpuint(qtest_readq(p->m.qts, p->s.data + 40960), ==, 42);
+    pair_resume(r, paused);
+    g_assert_cmpuint(pair_atomic(r), ==, FAKERNIC_WC_SUCCESS);
+    pair_resume(r, paused);
+    g_assert_cmpuint(qtest_readq(r->m.qts, r->s.data + 40960), ==, 42);
 }
 
-/* No turn ends because the host was busy. */
-#define PATIENT ",turn-us=1000000"
-
-static void point_counts(const char *point)
+static void point_counts(Rig *r, const char *point)
 {
     g_autofree char *rule = g_strdup_printf("at=%s do=count", point);
     bool paused = true;
-    Pair p;
 
-    pair_start(&p, PATIENT);
-    fault(&p.m, rule);
-    pair_all(&p, &paused);
-    pair_end(&p);
+    fault(&r->m, rule);
+    pair_all(r, &paused);
+    hit_once(r);
 }
 
-static void point_pauses(const char *point)
+static void point_pauses(Rig *r, const char *point)
 {
     g_autofree char *rule = g_strdup_printf("at=%s do=pause", point);
     bool paused = false;
-    Pair p;
 
-    pair_start(&p, PATIENT);
-    fault(&p.m, rule);
-    pair_all(&p, &paused);
+    fault(&r->m, rule);
+    pair_all(r, &paused);
     g_assert_true(paused);
-    pair_end(&p);
+    hit_once(r);
 }
 
 #define POINT(name, text)                                                    \
-    static void test_ ## name ## _count(void) { point_counts(text); }        \
-    static void test_ ## name ## _pause(void) { point_pauses(text); }
+    static void test_ ## name ## _count(Rig *r) { point_counts(r, text); }    \
+    static void test_ ## name ## _pause(Rig *r) { point_pauses(r, text); }
 
 POINT(tx, "tx")
 POINT(rx, "rx")
@@ -1829,7 +1642,7 @@ POINT(dma_flush, "dma-flush")
 POINT(device, "device")
 
 /* Every access is for something, and rules tell one from the other. */
-static void test_why(void)
+static void test_why(Rig *r)
 {
     static const char *const reasons[] = { "wqe", "record", "page-list",
                                            "payload", "cqe", "eqe", "cmd" };
@@ -1838,41 +1651,38 @@ static void test_why(void)
         unsigned seen;          /* a bit for each reason */
     } points[] = { { "dma-read", 0x4f }, { "dma-write", 0x78 } };
     bool paused = true;
-    Pair p;
 
-    pair_start(&p, PATIENT);
     for (unsigned i = 0; i < ARRAY_SIZE(points); i++) {
         g_autofree char *all = g_strdup_printf("id=all%u at=%s times=0 "
                                                "do=count", i, points[i].point);
 
-        fault(&p.m, all);
+        fault(&r->m, all);
         for (unsigned k = 0; k < ARRAY_SIZE(reasons); k++) {
             g_autofree char *rule = g_strdup_printf(
                 "id=%u-%s at=%s why=%s times=0 do=count", i, reasons[k],
                 points[i].point, reasons[k]);
 
-            fault(&p.m, rule);
+            fault(&r->m, rule);
         }
     }
-    pair_all(&p, &paused);
+    pair_all(r, &paused);
     for (unsigned i = 0; i < ARRAY_SIZE(points); i++) {
         g_autofree char *all = g_strdup_printf("all%u", i);
         unsigned sum = 0;
 
         for (unsigned k = 0; k < ARRAY_SIZE(reasons); k++) {
             g_autofree char *id = g_strdup_printf("%u-%s", i, reasons[k]);
-            const unsigned hits = fault_hits_of(&p.m, id);
+            const unsigned hits = fault_hits_of(&r->m, id);
 
             g_assert_cmpint(hits > 0, ==, points[i].seen >> k & 1);
             sum += hits;
         }
-        g_assert_cmpuint(fault_hits_of(&p.m, all), ==, sum);
+        g_assert_cmpuint(fault_hits_of(&r->m, all), ==, sum);
     }
-    machine_stop(&p.m);
 }
 
 /* PSNs of the connection begin with 0xfffffe there, and with 100 back. */
-static void test_rpsn(void)
+static void test_rpsn(Rig *r)
 {
     static const char *const rules[] = {
         "id=a at=tx opcode=rc-read-request psn=0xfffffe rpsn=0 do=count",
@@ -1884,147 +1694,129 @@ static void test_rpsn(void)
         "id=g at=rx opcode=rc-read-response-last psn=104 rpsn=4 do=count",
     };
     Wqe wqe;
-    Pair p;
 
-    pair_start(&p, PATIENT);
-    assert_status(qp_to(&p.n, p.a.qpn, FAKERNIC_QPS_RESET), OK);
-    assert_status(qp_to(&p.n, p.b.qpn, FAKERNIC_QPS_RESET), OK);
-    connect_qp_at(&p.n, FAKERNIC_QP_RC, p.a.qpn, p.b.qpn, own_gid, nic_mac,
+    assert_status(qp_to(&r->n, r->a.qpn, FAKERNIC_QPS_RESET), OK);
+    assert_status(qp_to(&r->n, r->b.qpn, FAKERNIC_QPS_RESET), OK);
+    connect_qp_at(&r->n, FAKERNIC_QP_RC, r->a.qpn, r->b.qpn, own_gid, nic_mac,
                   0xfffffe, 100);
-    connect_qp_at(&p.n, FAKERNIC_QP_RC, p.b.qpn, p.a.qpn, own_gid, nic_mac,
+    connect_qp_at(&r->n, FAKERNIC_QP_RC, r->b.qpn, r->a.qpn, own_gid, nic_mac,
                   100, 0xfffffe);
     for (unsigned i = 0; i < ARRAY_SIZE(rules); i++) {
-        fault(&p.m, rules[i]);
+        fault(&r->m, rules[i]);
     }
-    pair_read(&p);
-    pair_has_read(&p, 0);
-    g_assert_cmpuint(fault_hits_of_all(&p.m), ==, 4);
-    pair_read(&p);
-    pair_has_read(&p, 0);
-    g_assert_cmpuint(fault_hits_of_all(&p.m), ==, 5);
-    wqe = wqe_rdma(&p.s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
-    sq_put(&p.n, &p.b, &wqe, sizeof(wqe));
-    sq_ring(&p.n, &p.b);
-    pair_has_read(&p, 0);
-    g_assert_cmpuint(fault_hits_of_all(&p.m), ==, 7);
-    machine_stop(&p.m);
+    pair_read(r);
+    pair_has_read(r, 0);
+    g_assert_cmpuint(fault_hits_of_all(&r->m), ==, 4);
+    pair_read(r);
+    pair_has_read(r, 0);
+    g_assert_cmpuint(fault_hits_of_all(&r->m), ==, 5);
+    wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
+    sq_put(&r->n, &r->b, &wqe, sizeof(wqe));
+    sq_ring(&r->n, &r->b);
+    pair_has_read(r, 0);
+    g_assert_cmpuint(fault_hits_of_all(&r->m), ==, 7);
 }
 
 /* "Receiver not ready", with the timer that the QP was given: 12. */
-static void test_syndrome(void)
+static void test_syndrome(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, PATIENT);
-    fault(&p.m, "at=recv-wqe do=drop");
-    fault(&p.m, "id=late at=tx syndrome=44 times=0 do=count");
-    fault(&p.m, "id=ack at=rx syndrome=0-31 times=0 do=count");
-    pair_message(&p);
-    g_assert_cmpuint(fault_hits_of(&p.m, "late"), ==, 1);
-    g_assert_cmpuint(fault_hits_of(&p.m, "ack"), ==, 0);
+    fault(&r->m, "at=recv-wqe do=drop");
+    fault(&r->m, "id=late at=tx syndrome=44 times=0 do=count");
+    fault(&r->m, "id=ack at=rx syndrome=0-31 times=0 do=count");
+    pair_message(r);
+    g_assert_cmpuint(fault_hits_of(&r->m, "late"), ==, 1);
+    g_assert_cmpuint(fault_hits_of(&r->m, "ack"), ==, 0);
     for (unsigned ms = 0; ms < 20; ms++) {
-        qtest_clock_step(p.m.qts, MS);
+        qtest_clock_step(r->m.qts, MS);
     }
-    pair_has_message(&p);
-    g_assert_cmpuint(fault_hits_of(&p.m, "late"), ==, 1);
-    g_assert_cmpuint(fault_hits_of(&p.m, "ack"), ==, 1);
-    machine_stop(&p.m);
+    pair_has_message(r);
+    g_assert_cmpuint(fault_hits_of(&r->m, "late"), ==, 1);
+    g_assert_cmpuint(fault_hits_of(&r->m, "ack"), ==, 1);
 }
 
 /* An access is hit if one of its bytes is meant. */
-static void test_address(void)
+static void test_address(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, PATIENT);
     for (unsigned i = 0; i < 4; i++) {
         static const int first[] = { -9, 99, 30, 100 };
-        const uint64_t from = p.s.data + first[i];
+        const uint64_t from = r->s.data + first[i];
         g_autofree char *rule = g_strdup_printf(
             "id=a%u at=dma-read why=payload address=0x%" PRIx64 "-0x%" PRIx64
             " do=count", i, from, from + 9);
 
-        fault(&p.m, rule);
+        fault(&r->m, rule);
     }
-    pair_small_read(&p);
-    pair_expect(&p, 0);
-    g_assert_cmpuint(fault_hits_of(&p.m, "a0"), ==, 1);
-    g_assert_cmpuint(fault_hits_of(&p.m, "a1"), ==, 1);
-    g_assert_cmpuint(fault_hits_of(&p.m, "a2"), ==, 1);
-    g_assert_cmpuint(fault_hits_of(&p.m, "a3"), ==, 0);
-    machine_stop(&p.m);
+    pair_small_read(r);
+    pair_expect(r, 0);
+    g_assert_cmpuint(fault_hits_of(&r->m, "a0"), ==, 1);
+    g_assert_cmpuint(fault_hits_of(&r->m, "a1"), ==, 1);
+    g_assert_cmpuint(fault_hits_of(&r->m, "a2"), ==, 1);
+    g_assert_cmpuint(fault_hits_of(&r->m, "a3"), ==, 0);
 }
 
 /* ---- frames, slow or forged -------------------------------------------- */
 
 /* One byte of the payload is another, and nobody notices. */
-static void forged_with(const char *rule)
+static void forged_with(Rig *r, const char *rule)
 {
     struct fakernic_cqe cqe;
     uint8_t there, here;
-    Pair p;
 
-    pair_start(&p, "");
-    fault(&p.m, rule);
-    pair_read(&p);
-    wait_hit(&p.m);
-    cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+    fault(&r->m, rule);
+    pair_read(r);
+    wait_hit(&r->m);
+    cq_await(&r->n, &r->s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
              FAKERNIC_WC_SUCCESS);
-    qtest_memread(p.m.qts, p.s.data + 12, &there, 1);
-    qtest_memread(p.m.qts, p.s.data + 16384 + 12, &here, 1);
+    qtest_memread(r->m.qts, r->s.data + 12, &there, 1);
+    qtest_memread(r->m.qts, r->s.data + 16384 + 12, &here, 1);
     g_assert_cmphex(here, ==, there ^ 0x11);
-    qtest_memwrite(p.m.qts, p.s.data + 16384 + 12, &there, 1);
-    assert_same(&p.n, &p.s, 0, 16384, 5000);
-    g_assert_cmpuint(nic_stat(&p.n, FAKERNIC_STAT_DROP_ICRC), ==, 0);
-    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
-    machine_stop(&p.m);
+    qtest_memwrite(r->m.qts, r->s.data + 16384 + 12, &there, 1);
+    assert_same(&r->n, &r->s, 0, 16384, 5000);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DROP_ICRC), ==, 0);
+    g_assert_cmpuint(fault_hits(&r->m), ==, 1);
 }
 
 /* Behind Ethernet, IPv4, UDP, BTH and AETH: 58 bytes. */
 #define FORGE " opcode=rc-read-response-first offset=70 mask=0x11 " \
               "fix-icrc=on do=corrupt"
 
-static void test_tx_corrupt_fix_icrc(void)
+static void test_tx_corrupt_fix_icrc(Rig *r)
 {
-    forged_with("at=tx" FORGE);
+    forged_with(r, "at=tx" FORGE);
 }
 
-static void test_rx_corrupt_fix_icrc(void)
+static void test_rx_corrupt_fix_icrc(Rig *r)
 {
-    forged_with("at=rx" FORGE);
+    forged_with(r, "at=rx" FORGE);
 }
 
 /*
  * Answers of 1086, three times 1082, and 966 bytes, the last of which goes when
  * the others have gone through: 34.656 ms, at a bit in a microsecond.
  */
-static void test_tx_throttle(void)
+static void test_tx_throttle(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "at=tx opcode=rc-read-response* mbps=1 do=throttle");
-    pair_read(&p);
-    AWAIT(fault_hits(&p.m) >= 5);
-    qtest_clock_step(p.m.qts, 34655999);
-    pair_expect_none(&p);
-    qtest_clock_step(p.m.qts, 1);
-    pair_has_read(&p, 0);
-    machine_stop(&p.m);
+    fault(&r->m, "at=tx opcode=rc-read-response* mbps=1 do=throttle");
+    pair_read(r);
+    AWAIT(fault_hits(&r->m) >= 5);
+    qtest_clock_step(r->m.qts, 34655999);
+    pair_expect_none(r);
+    qtest_clock_step(r->m.qts, 1);
+    pair_has_read(r, 0);
 }
 
 /* ---- words --------------------------------------------------------------- */
 
 static void test_command_line(void)
 {
-    Pair p;
+    Rig r;
 
-    pair_start(&p, ",x-fault='id=one at=rx opcode=rc-read-response-first"
+    pair_start(&r, ",x-fault='id=one at=rx opcode=rc-read-response-first"
                    " do=drop; id=two at=tx do=count'");
-    pair_read(&p);
-    pair_has_read(&p, 0);
-    g_assert_cmpuint(fault_hits(&p.m), ==, 1);
-    machine_stop(&p.m);
+    pair_read(&r);
+    pair_has_read(&r, 0);
+    g_assert_cmpuint(fault_hits(&r.m), ==, 1);
+    machine_stop(&r.m);
 }
 
 /* Whoever hears of hits: an end of a socket. */
@@ -2034,7 +1826,7 @@ typedef struct Listener {
 } Listener;
 
 /* A pair that tells of hits; 'room': bytes that fit into the socket, or 0. */
-static void listening_start(Pair *p, Listener *l, int room)
+static void listening_start(Rig *r, Listener *l, int room)
 {
     const struct timeval patience = { .tv_sec = 60 };
     g_autofree char *more = NULL;
@@ -2050,7 +1842,7 @@ static void listening_start(Pair *p, Listener *l, int room)
     /* No turn ends because the host was busy: see test_again(). */
     more = g_strdup_printf(",turn-us=1000000,x-fault-events=told "
                            "-chardev socket,id=told,fd=%d", ends[1]);
-    pair_start(p, more);
+    pair_start(r, more);
     close(ends[1]);
 }
 
@@ -2073,12 +1865,12 @@ static QDict *told(Listener *l)
 static void test_events(void)
 {
     Listener l;
-    Pair p;
+    Rig r;
 
-    listening_start(&p, &l, 0);
-    fault(&p.m, "id=one at=rx opcode=rc-read-response-middle times=2 do=mark");
-    pair_read(&p);
-    pair_has_read(&p, 0);
+    listening_start(&r, &l, 0);
+    fault(&r.m, "id=one at=rx opcode=rc-read-response-middle times=2 do=mark");
+    pair_read(&r);
+    pair_has_read(&r, 0);
     for (unsigned i = 1; i <= 2; i++) {
         QDict *data = told(&l);
 
@@ -2086,11 +1878,11 @@ static void test_events(void)
         g_assert_cmpstr(qdict_get_str(data, "at"), ==, "rx");
         g_assert_cmpstr(qdict_get_str(data, "do"), ==, "mark");
         g_assert_cmpint(qdict_get_int(data, "hits"), ==, i);
-        g_assert_cmpint(qdict_get_int(data, "qpn"), ==, p.a.qpn);
+        g_assert_cmpint(qdict_get_int(data, "qpn"), ==, r.a.qpn);
         g_assert_cmpint(qdict_get_int(data, "untold"), ==, 0);
         qobject_unref(data);
     }
-    machine_stop(&p.m);
+    machine_stop(&r.m);
     fclose(l.file);
 }
 
@@ -2100,25 +1892,25 @@ static void test_events_unread(void)
     char waste[4096];
     Listener l;
     QDict *data;
-    Pair p;
+    Rig r;
 
-    listening_start(&p, &l, 4096);
-    fault(&p.m, "at=tx times=0 do=mark");
+    listening_start(&r, &l, 4096);
+    fault(&r.m, "at=tx times=0 do=mark");
     for (unsigned i = 0; i < 12; i++) {
-        pair_read(&p);
-        pair_has_read(&p, 0);
+        pair_read(&r);
+        pair_has_read(&r, 0);
     }
-    g_assert_cmpuint(fault_hits(&p.m), >=, 60);
+    g_assert_cmpuint(fault_hits(&r.m), >=, 60);
     while (recv(l.fd, waste, sizeof(waste), MSG_DONTWAIT) > 0) {
     }
-    pair_read(&p);
+    pair_read(&r);
     data = told(&l);
     g_assert_cmpint(qdict_get_int(data, "untold"), >, 0);
     qobject_unref(data);
     data = told(&l);
     g_assert_cmpint(qdict_get_int(data, "untold"), ==, 0);
     qobject_unref(data);
-    machine_stop(&p.m);
+    machine_stop(&r.m);
     fclose(l.file);
 }
 
@@ -2164,30 +1956,30 @@ static void test_events_flood(void)
         "-chardev file,id=told,path=%s", path);
     const uint64_t hits = FLOOD_BURSTS * FLOOD_NOPS;
     uint64_t lines, news, untold;
-    Pair p;
+    Rig r;
 
     g_assert_cmpint(fd, >=, 0);
-    pair_start(&p, more);
-    fault(&p.m, "at=cqe times=0 do=drop");
+    pair_start(&r, more);
+    fault(&r.m, "at=cqe times=0 do=drop");
     for (unsigned i = 0; i < FLOOD_NOPS; i++) {
-        sq_put(&p.n, &p.a, &nop, sizeof(nop));
+        sq_put(&r.n, &r.a, &nop, sizeof(nop));
     }
     for (unsigned i = 0; i < FLOOD_BURSTS; i++) {
-        sq_ring(&p.n, &p.a);
-        p.a.sq.index += FLOOD_NOPS;
+        sq_ring(&r.n, &r.a);
+        r.a.sq.index += FLOOD_NOPS;
     }
-    g_assert_cmpuint(fault_hits(&p.m), ==, hits);
-    fault(&p.m, "remove=all; id=new at=cqe times=20 do=drop");
-    sq_ring(&p.n, &p.a);
-    g_assert_cmpuint(fault_hits(&p.m), ==, 20);
+    g_assert_cmpuint(fault_hits(&r.m), ==, hits);
+    fault(&r.m, "remove=all; id=new at=cqe times=20 do=drop");
+    sq_ring(&r.n, &r.a);
+    g_assert_cmpuint(fault_hits(&r.m), ==, 20);
     /* But who has rules come and go does not fill a disk. */
     for (unsigned i = 0; i < FLOOD_RULES; i++) {
-        p.a.sq.index += FLOOD_NOPS;
-        fault(&p.m, "remove=all; at=cqe times=0 do=drop");
-        sq_ring(&p.n, &p.a);
+        r.a.sq.index += FLOOD_NOPS;
+        fault(&r.m, "remove=all; at=cqe times=0 do=drop");
+        sq_ring(&r.n, &r.a);
     }
-    g_assert_cmpuint(fault_hits(&p.m), ==, FLOOD_NOPS);
-    machine_stop(&p.m);
+    g_assert_cmpuint(fault_hits(&r.m), ==, FLOOD_NOPS);
+    machine_stop(&r.m);
     lines = file_lines(path, &news, &untold);
     g_assert_cmpuint(news, ==, 16);
     g_assert_cmpuint(lines, >, 65536 + 60 + 8192);
@@ -2198,22 +1990,18 @@ static void test_events_flood(void)
     close(fd);
 }
 
-static void test_refused(void)
+static void test_refused(Rig *r)
 {
-    Pair p;
-
-    pair_start(&p, "");
-    fault_refused(&p.m, "at=moon do=drop", "moon");
-    fault_refused(&p.m, "at=rx do=freeze", "freeze");
-    fault_refused(&p.m, "remove=nobody", "nobody");
-    g_assert_cmphex(reg_read(&p.n, FAKERNIC_REG_STATUS) &
+    fault_refused(&r->m, "at=moon do=drop", "moon");
+    fault_refused(&r->m, "at=rx do=freeze", "freeze");
+    fault_refused(&r->m, "remove=nobody", "nobody");
+    g_assert_cmphex(reg_read(&r->n, FAKERNIC_REG_STATUS) &
                     FAKERNIC_STATUS_FAULTS, ==, 0);
-    fault(&p.m, "id=one at=rx opcode=cnp do=drop; "
-                "id=two at=rx opcode=cnp do=drop");
-    fault_refused(&p.m, "remove=one id=r1 at=rx do=drop", "put ';'");
-    fault_refused(&p.m, "remove=one remove=two", "put ';'");
-    g_assert_cmpuint(fault_hits_of(&p.m, "one"), ==, 0);
-    machine_stop(&p.m);
+    fault(&r->m, "id=one at=rx opcode=cnp do=drop; "
+                 "id=two at=rx opcode=cnp do=drop");
+    fault_refused(&r->m, "remove=one id=r1 at=rx do=drop", "put ';'");
+    fault_refused(&r->m, "remove=one remove=two", "put ';'");
+    g_assert_cmpuint(fault_hits_of(&r->m, "one"), ==, 0);
 }
 
 /* What is held is bounded: the oldest goes. */
@@ -2260,39 +2048,34 @@ static unsigned held(Machine *m)
 }
 
 /* EQs that are stalled and then destroyed, more than can be held. */
-static void test_stalled_eqs(void)
+static void test_stalled_eqs(Rig *r)
 {
-    struct fakernic_cqe cqe;
-    Pair p;
-
-    pair_start(&p, "");
-    fault(&p.m, "id=stall at=eqe times=0 delay-ns=3600000000000 do=delay");
+    fault(&r->m, "id=stall at=eqe times=0 delay-ns=3600000000000 do=delay");
     for (unsigned i = 0; i < 1100; i++) {
         Queue eq, cq;
 
-        eq_create(&p.n, &eq, 4, 1, false);
-        cq_create(&p.n, &cq, 4, &eq, 0, 0);
+        eq_create(&r->n, &eq, 4, 1, false);
+        cq_create(&r->n, &cq, 4, &eq, 0, 0);
         /* As if an entry were there already. */
-        ring(&p.n, 0, FAKERNIC_DOORBELL_CQ_ARM, doorbell(cq.id, UINT32_MAX));
-        assert_status(cmd_id(&p.n, FAKERNIC_CMD_DESTROY_CQ, cq.id), OK);
-        assert_status(cmd_id(&p.n, FAKERNIC_CMD_DESTROY_EQ, eq.id), OK);
-        guest_free(&p.m.alloc, eq.address);
-        guest_free(&p.m.alloc, cq.address);
+        ring(&r->n, 0, FAKERNIC_DOORBELL_CQ_ARM, doorbell(cq.id, UINT32_MAX));
+        assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, cq.id), OK);
+        assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_EQ, eq.id), OK);
+        guest_free(&r->m.alloc, eq.address);
+        guest_free(&r->m.alloc, cq.address);
     }
-    g_assert_cmpuint(fault_hits(&p.m), ==, 1100);
-    g_assert_cmpuint(held(&p.m), ==, 0);
-    complete_nops(&p.n, &p.a, 1);
-    cq_expect(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
-    machine_stop(&p.m);
+    g_assert_cmpuint(fault_hits(&r->m), ==, 1100);
+    g_assert_cmpuint(held(&r->m), ==, 0);
+    complete_nops(&r->n, &r->a, 1);
+    rig_cqe(r, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
 }
 
 /* How many completions are there now. */
-static unsigned completed(Pair *p, Queue *cq)
+static unsigned completed(Rig *r, Queue *cq)
 {
     struct fakernic_cqe cqe;
     unsigned count = 0;
 
-    while (cq_poll(&p->n, cq, &cqe)) {
+    while (cq_poll(&r->n, cq, &cqe)) {
         count++;
     }
     return count;
@@ -2305,38 +2088,38 @@ static void test_stalled_sqs(void)
     unsigned done = 0;
     Queue cq;
     Qp *qps = g_new0(Qp, all);
-    Pair p;
+    Rig r;
 
-    pair_start(&p, "");
-    cq_create(&p.n, &cq, 11, &p.s.eq, 0, 0);
-    fault(&p.m, "id=w at=send-wqe times=0 delay-ns=20000000 do=delay");
+    pair_start(&r, "");
+    cq_create(&r.n, &cq, 11, &r.s.eq, 0, 0);
+    fault(&r.m, "id=w at=send-wqe times=0 delay-ns=20000000 do=delay");
     for (unsigned i = 0; i < all; i++) {
-        qp_create(&p.n, &qps[i], FAKERNIC_QP_RC, p.s.pd, &cq, 0);
-        rc_connect(&p.n, qps[i].qpn, qps[i].qpn, own_gid, nic_mac);
-        complete_nops(&p.n, &qps[i], 1);
+        qp_create(&r.n, &qps[i], FAKERNIC_QP_RC, r.s.pd, &cq, 0);
+        rc_connect(&r.n, qps[i].qpn, qps[i].qpn, own_gid, nic_mac);
+        complete_nops(&r.n, &qps[i], 1);
     }
-    AWAIT(fault_hits(&p.m) == all);
-    g_assert_cmpuint(held(&p.m), ==, may);
+    AWAIT(fault_hits(&r.m) == all);
+    g_assert_cmpuint(held(&r.m), ==, may);
     /* One more does not wait; its frame does, and takes nobody's place. */
-    fault(&p.m, "at=tx opcode=rc-read-request delay-ns=20000000 do=delay");
-    pair_small_read(&p);
-    AWAIT(held(&p.m) == may + 1);
-    qtest_clock_step(p.m.qts, 19 * MS);
-    AWAIT((done += completed(&p, &cq)) >= all - may);
-    pair_expect_none(&p);
-    g_assert_cmpuint(done + completed(&p, &cq), ==, all - may);
-    qtest_clock_step(p.m.qts, MS);
-    AWAIT((done += completed(&p, &cq)) >= all);
-    pair_expect(&p, 0);
-    g_assert_cmpuint(held(&p.m), ==, 0);
+    fault(&r.m, "at=tx opcode=rc-read-request delay-ns=20000000 do=delay");
+    pair_small_read(&r);
+    AWAIT(held(&r.m) == may + 1);
+    qtest_clock_step(r.m.qts, 19 * MS);
+    AWAIT((done += completed(&r, &cq)) >= all - may);
+    pair_expect_none(&r);
+    g_assert_cmpuint(done + completed(&r, &cq), ==, all - may);
+    qtest_clock_step(r.m.qts, MS);
+    AWAIT((done += completed(&r, &cq)) >= all);
+    pair_expect(&r, 0);
+    g_assert_cmpuint(held(&r.m), ==, 0);
     /* A queue that begins anew gives its place to others. */
-    fault(&p.m, "remove=w; at=send-wqe times=0 delay-ns=3600000000000 "
+    fault(&r.m, "remove=w; at=send-wqe times=0 delay-ns=3600000000000 "
                 "do=delay");
-    complete_nops(&p.n, &qps[0], 1);
-    AWAIT(held(&p.m) == 1);
-    assert_status(qp_to(&p.n, qps[0].qpn, FAKERNIC_QPS_RESET), OK);
-    g_assert_cmpuint(held(&p.m), ==, 0);
-    machine_stop(&p.m);
+    complete_nops(&r.n, &qps[0], 1);
+    AWAIT(held(&r.m) == 1);
+    assert_status(qp_to(&r.n, qps[0].qpn, FAKERNIC_QPS_RESET), OK);
+    g_assert_cmpuint(held(&r.m), ==, 0);
+    machine_stop(&r.m);
     g_free(qps);
 }
 
@@ -2347,37 +2130,37 @@ static void test_stalled_sqs(void)
 #define AGAIN_STEP  (10 * MS)
 
 /* All that what was told has set going is done: the clock stands. */
-static void again_settle(Pair *p)
+static void again_settle(Rig *r)
 {
     for (unsigned i = 0; i < 2; i++) {
-        reg_read(&p->n, FAKERNIC_REG_STATUS);
+        reg_read(&r->n, FAKERNIC_REG_STATUS);
     }
 }
 
 /* Some READs over a wire that is bad by chance; what was hit, a line each. */
-static char *again_run(Pair *p, Listener *l)
+static char *again_run(Rig *r, Listener *l)
 {
     static const char rules[] =
         "id=lost at=tx class=roce percent=12 seed=4711 times=0 do=drop; "
         "id=late at=rx class=roce percent=20 seed=11 times=0 "
         "delay-ns=3000000 do=delay";
-    const int64_t begin = qtest_clock_step(p->m.qts, MS);
+    const int64_t begin = qtest_clock_step(r->m.qts, MS);
     GString *hits = g_string_new(NULL);
     struct fakernic_cqe cqe;
 
-    fault(&p->m, rules);
+    fault(&r->m, rules);
     for (unsigned i = 0; i < AGAIN_READS; i++) {
-        pair_read(p);
-        again_settle(p);
-        for (unsigned step = 0; !cq_poll(&p->n, &p->s.cq, &cqe); step++) {
+        pair_read(r);
+        again_settle(r);
+        for (unsigned step = 0; !cq_poll(&r->n, &r->s.cq, &cqe); step++) {
             g_assert_cmpuint(step, <, 2000);
-            qtest_clock_step(p->m.qts, AGAIN_STEP);
-            again_settle(p);
+            qtest_clock_step(r->m.qts, AGAIN_STEP);
+            again_settle(r);
         }
         g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
-        queue_record(&p->n, &p->s.cq, p->s.cq.index);
+        queue_record(&r->n, &r->s.cq, r->s.cq.index);
     }
-    for (unsigned left = fault_hits_of_all(&p->m); left; left--) {
+    for (unsigned left = fault_hits_of_all(&r->m); left; left--) {
         QDict *data = told(l);
 
         g_assert_cmpint(qdict_get_int(data, "untold"), ==, 0);
@@ -2388,7 +2171,7 @@ static char *again_run(Pair *p, Listener *l)
             qdict_get_int(data, "psn"), qdict_get_int(data, "index"));
         qobject_unref(data);
     }
-    fault(&p->m, "remove=all");
+    fault(&r->m, "remove=all");
     return g_string_free(hits, false);
 }
 
@@ -2397,22 +2180,22 @@ static void test_again(void)
 {
     g_autofree char *first = NULL;
     Listener l;
-    Pair p;
+    Rig r;
 
-    listening_start(&p, &l, 0);
+    listening_start(&r, &l, 0);
     for (unsigned i = 0; i < AGAIN; i++) {
-        g_autofree char *hits = again_run(&p, &l);
+        g_autofree char *hits = again_run(&r, &l);
 
         g_assert_nonnull(strstr(hits, "lost 2 "));
         g_assert_nonnull(strstr(hits, "late 2 "));
         first = first ?: g_strdup(hits);
         g_assert_cmpstr(hits, ==, first);
-        nic_bringup(&p.n);
-        setup(&p.n, &p.s);
-        rc_pair(&p.n, &p.s, &p.a, &p.b);
-        fill(&p.n, &p.s, 0, 5000);
+        nic_bringup(&r.n);
+        setup(&r.n, &r.s);
+        rc_pair(&r.n, &r.s, &r.a, &r.b);
+        fill(&r.n, &r.s, 0, 5000);
     }
-    machine_stop(&p.m);
+    machine_stop(&r.m);
     fclose(l.file);
 }
 
@@ -2475,12 +2258,12 @@ static void test_chance(void)
 
 const FakernicTest fakernic_fault_tests[] = {
     { "fault/tx-drop", test_tx_drop },
-    { "fault/tx-drop-attempt", test_tx_drop_attempt },
+    { "fault/tx-drop-attempt", ON(fault_pair, test_tx_drop_attempt) },
     { "fault/rx-drop", test_rx_drop },
     { "fault/tx-corrupt", test_tx_corrupt },
     { "fault/rx-corrupt", test_rx_corrupt },
-    { "fault/tx-corrupt-fix-icrc", test_tx_corrupt_fix_icrc },
-    { "fault/rx-corrupt-fix-icrc", test_rx_corrupt_fix_icrc },
+    { "fault/tx-corrupt-fix-icrc", ON(fault_pair, test_tx_corrupt_fix_icrc) },
+    { "fault/rx-corrupt-fix-icrc", ON(fault_pair, test_rx_corrupt_fix_icrc) },
     { "fault/tx-truncate", test_tx_truncate },
     { "fault/rx-truncate", test_rx_truncate },
     { "fault/rx-truncate-stump", test_rx_truncate_stump },
@@ -2490,122 +2273,130 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/rx-mark", test_rx_mark },
     { "fault/tx-delay", test_tx_delay },
     { "fault/rx-delay", test_rx_delay },
-    { "fault/tx-delay-reset", test_tx_delay_reset },
+    { "fault/tx-delay-reset", ON(fault_pair, test_tx_delay_reset) },
     { "fault/tx-reorder", test_tx_reorder },
     { "fault/tx-reorder-last", test_tx_reorder_last },
     { "fault/rx-reorder", test_rx_reorder },
-    { "fault/tx-throttle", test_tx_throttle },
-    { "fault/device-fatal", test_device_fatal },
-    { "fault/device-fatal-code", test_device_fatal_code },
-    { "fault/device-freeze", test_device_freeze },
-    { "fault/device-freeze-for", test_device_freeze_for },
-    { "fault/device-freeze-command", test_device_freeze_command },
-    { "fault/device-freeze-overrun", test_device_freeze_overrun },
-    { "fault/device-freeze-reset", test_device_freeze_reset },
-    { "fault/device-freeze-replaced", test_device_freeze_replaced },
-    { "fault/device-dead", test_device_dead },
+    { "fault/tx-throttle", ON(fault_pair, test_tx_throttle) },
+    { "fault/device-fatal", ON(fault_pair, test_device_fatal) },
+    { "fault/device-fatal-code", ON(fault_pair, test_device_fatal_code) },
+    { "fault/device-freeze", ON(fault_pair, test_device_freeze) },
+    { "fault/device-freeze-for", ON(fault_pair, test_device_freeze_for) },
+    { "fault/device-freeze-command",
+      ON(fault_pair, test_device_freeze_command) },
+    { "fault/device-freeze-overrun",
+      ON(fault_pair, test_device_freeze_overrun) },
+    { "fault/device-freeze-reset", ON(fault_pair, test_device_freeze_reset) },
+    { "fault/device-freeze-replaced",
+      ON(fault_pair, test_device_freeze_replaced) },
+    { "fault/device-dead", ON(fault_pair, test_device_dead) },
     { "fault/device-aer", test_device_aer },
-    { "fault/device-link-down", test_device_link_down },
-    { "fault/device-link-down-replaced", test_device_link_down_replaced },
-    { "fault/doorbell-drop", test_doorbell_drop },
-    { "fault/doorbell-delay", test_doorbell_delay },
-    { "fault/doorbell-duplicate", test_doorbell_duplicate },
-    { "fault/doorbell-reorder", test_doorbell_reorder },
-    { "fault/doorbell-reorder-overtaken", test_doorbell_reorder_overtaken },
-    { "fault/doorbell-corrupt", test_doorbell_corrupt },
-    { "fault/cmd-doorbell-drop", test_cmd_doorbell_drop },
-    { "fault/cmd-doorbell-delay", test_cmd_doorbell_delay },
-    { "fault/cmd-doorbell-delay-overtaken", test_cmd_doorbell_delay_overtaken },
-    { "fault/command-fail", test_command_fail },
-    { "fault/command-drop", test_command_drop },
-    { "fault/command-delay", test_command_delay },
-    { "fault/command-delay-reset", test_command_delay_reset },
-    { "fault/command-delay-taken-back", test_command_delay_taken_back },
-    { "fault/cqe-drop", test_cqe_drop },
-    { "fault/cqe-duplicate", test_cqe_duplicate },
-    { "fault/cqe-delay", test_cqe_delay },
-    { "fault/cqe-delay-destroy", test_cqe_delay_destroy },
-    { "fault/cqe-delay-destroy-qp", test_cqe_delay_destroy_qp },
-    { "fault/cqe-delay-reset-qp", test_cqe_delay_reset_qp },
-    { "fault/cqe-reorder", test_cqe_reorder },
-    { "fault/cqe-reorder-delayed", test_cqe_reorder_delayed },
-    { "fault/cqe-reorder-last", test_cqe_reorder_last },
-    { "fault/cqe-overrun", test_cqe_overrun },
-    { "fault/cqe-fail", test_cqe_fail },
-    { "fault/cqe-corrupt", test_cqe_corrupt },
-    { "fault/eqe-drop", test_eqe_drop },
-    { "fault/eqe-duplicate", test_eqe_duplicate },
-    { "fault/eqe-delay", test_eqe_delay },
-    { "fault/eqe-corrupt", test_eqe_corrupt },
-    { "fault/interrupt-drop", test_interrupt_drop },
-    { "fault/interrupt-delay", test_interrupt_delay },
-    { "fault/interrupt-duplicate", test_interrupt_duplicate },
-    { "fault/send-wqe-fail", test_send_wqe_fail },
-    { "fault/send-wqe-drop", test_send_wqe_drop },
-    { "fault/send-wqe-delay", test_send_wqe_delay },
-    { "fault/send-wqe-delay-reset", test_send_wqe_delay_reset },
-    { "fault/send-wqe-corrupt", test_send_wqe_corrupt },
-    { "fault/send-wqe-corrupt-data", test_send_wqe_corrupt_data },
-    { "fault/recv-wqe-drop", test_recv_wqe_drop },
-    { "fault/recv-wqe-delay", test_recv_wqe_delay },
+    { "fault/device-link-down", ON(fault_pair, test_device_link_down) },
+    { "fault/device-link-down-replaced",
+      ON(fault_pair, test_device_link_down_replaced) },
+    { "fault/doorbell-drop", ON(fault_pair, test_doorbell_drop) },
+    { "fault/doorbell-delay", ON(fault_pair, test_doorbell_delay) },
+    { "fault/doorbell-duplicate", ON(fault_pair, test_doorbell_duplicate) },
+    { "fault/doorbell-reorder", ON(fault_pair, test_doorbell_reorder) },
+    { "fault/doorbell-reorder-overtaken",
+      ON(fault_pair, test_doorbell_reorder_overtaken) },
+    { "fault/doorbell-corrupt", ON(fault_pair, test_doorbell_corrupt) },
+    { "fault/cmd-doorbell-drop", ON(fault_pair, test_cmd_doorbell_drop) },
+    { "fault/cmd-doorbell-delay", ON(fault_pair, test_cmd_doorbell_delay) },
+    { "fault/cmd-doorbell-delay-overtaken",
+      ON(fault_pair, test_cmd_doorbell_delay_overtaken) },
+    { "fault/command-fail", ON(fault_pair, test_command_fail) },
+    { "fault/command-drop", ON(fault_pair, test_command_drop) },
+    { "fault/command-delay", ON(fault_pair, test_command_delay) },
+    { "fault/command-delay-reset", ON(fault_pair, test_command_delay_reset) },
+    { "fault/command-delay-taken-back",
+      ON(fault_pair, test_command_delay_taken_back) },
+    { "fault/cqe-drop", ON(fault_pair, test_cqe_drop) },
+    { "fault/cqe-duplicate", ON(fault_pair, test_cqe_duplicate) },
+    { "fault/cqe-delay", ON(fault_pair, test_cqe_delay) },
+    { "fault/cqe-delay-destroy", ON(fault_pair, test_cqe_delay_destroy) },
+    { "fault/cqe-delay-destroy-qp", ON(fault_pair, test_cqe_delay_destroy_qp) },
+    { "fault/cqe-delay-reset-qp", ON(fault_pair, test_cqe_delay_reset_qp) },
+    { "fault/cqe-reorder", ON(fault_pair, test_cqe_reorder) },
+    { "fault/cqe-reorder-delayed", ON(fault_pair, test_cqe_reorder_delayed) },
+    { "fault/cqe-reorder-last", ON(fault_pair, test_cqe_reorder_last) },
+    { "fault/cqe-overrun", ON(fault_pair, test_cqe_overrun) },
+    { "fault/cqe-fail", ON(fault_pair, test_cqe_fail) },
+    { "fault/cqe-corrupt", ON(fault_pair, test_cqe_corrupt) },
+    { "fault/eqe-drop", ON(fault_pair, test_eqe_drop) },
+    { "fault/eqe-duplicate", ON(fault_pair, test_eqe_duplicate) },
+    { "fault/eqe-delay", ON(fault_pair, test_eqe_delay) },
+    { "fault/eqe-corrupt", ON(fault_pair, test_eqe_corrupt) },
+    { "fault/interrupt-drop", ON(fault_pair, test_interrupt_drop) },
+    { "fault/interrupt-delay", ON(fault_pair, test_interrupt_delay) },
+    { "fault/interrupt-duplicate", ON(fault_pair, test_interrupt_duplicate) },
+    { "fault/send-wqe-fail", ON(fault_pair, test_send_wqe_fail) },
+    { "fault/send-wqe-drop", ON(fault_pair, test_send_wqe_drop) },
+    { "fault/send-wqe-delay", ON(fault_pair, test_send_wqe_delay) },
+    { "fault/send-wqe-delay-reset", ON(fault_pair, test_send_wqe_delay_reset) },
+    { "fault/send-wqe-corrupt", ON(fault_pair, test_send_wqe_corrupt) },
+    { "fault/send-wqe-corrupt-data",
+      ON(fault_pair, test_send_wqe_corrupt_data) },
+    { "fault/recv-wqe-drop", ON(fault_pair, test_recv_wqe_drop) },
+    { "fault/recv-wqe-delay", ON(fault_pair, test_recv_wqe_delay) },
     { "fault/recv-wqe-fail", test_recv_wqe_fail },
-    { "fault/recv-wqe-corrupt", test_recv_wqe_corrupt },
-    { "fault/page-list-fail", test_page_list_fail },
-    { "fault/dma-read-fail", test_dma_read_fail },
-    { "fault/dma-read-corrupt", test_dma_read_corrupt },
-    { "fault/dma-write-fail", test_dma_write_fail },
-    { "fault/dma-write-fail-eqe", test_dma_write_fail_eqe },
-    { "fault/dma-write-fail-bytes", test_dma_write_fail_bytes },
-    { "fault/dma-write-drop", test_dma_write_drop },
-    { "fault/dma-write-corrupt", test_dma_write_corrupt },
-    { "fault/dma-atomic-fail", test_dma_atomic_fail },
-    { "fault/dma-atomic-drop", test_dma_atomic_drop },
-    { "fault/dma-atomic-corrupt", test_dma_atomic_corrupt },
-    { "fault/dma-flush-fail", test_dma_flush_fail },
-    { "fault/dma-flush-drop", test_dma_flush_drop },
-    { "fault/tx-count", test_tx_count },
-    { "fault/tx-pause", test_tx_pause },
-    { "fault/rx-count", test_rx_count },
-    { "fault/rx-pause", test_rx_pause },
-    { "fault/doorbell-count", test_doorbell_count },
-    { "fault/doorbell-pause", test_doorbell_pause },
-    { "fault/cmd-doorbell-count", test_cmd_doorbell_count },
-    { "fault/cmd-doorbell-pause", test_cmd_doorbell_pause },
-    { "fault/command-count", test_command_count },
-    { "fault/command-pause", test_command_pause },
-    { "fault/send-wqe-count", test_send_wqe_count },
-    { "fault/send-wqe-pause", test_send_wqe_pause },
-    { "fault/recv-wqe-count", test_recv_wqe_count },
-    { "fault/recv-wqe-pause", test_recv_wqe_pause },
-    { "fault/cqe-count", test_cqe_count },
-    { "fault/cqe-pause", test_cqe_pause },
-    { "fault/eqe-count", test_eqe_count },
-    { "fault/eqe-pause", test_eqe_pause },
-    { "fault/interrupt-count", test_interrupt_count },
-    { "fault/interrupt-pause", test_interrupt_pause },
-    { "fault/page-list-count", test_page_list_count },
-    { "fault/page-list-pause", test_page_list_pause },
-    { "fault/dma-read-count", test_dma_read_count },
-    { "fault/dma-read-pause", test_dma_read_pause },
-    { "fault/dma-write-count", test_dma_write_count },
-    { "fault/dma-write-pause", test_dma_write_pause },
-    { "fault/dma-atomic-count", test_dma_atomic_count },
-    { "fault/dma-atomic-pause", test_dma_atomic_pause },
-    { "fault/dma-flush-count", test_dma_flush_count },
-    { "fault/dma-flush-pause", test_dma_flush_pause },
-    { "fault/device-count", test_device_count },
-    { "fault/device-pause", test_device_pause },
-    { "fault/why", test_why },
-    { "fault/address", test_address },
-    { "fault/rpsn", test_rpsn },
-    { "fault/syndrome", test_syndrome },
+    { "fault/recv-wqe-corrupt", ON(fault_pair, test_recv_wqe_corrupt) },
+    { "fault/page-list-fail", ON(fault_pair, test_page_list_fail) },
+    { "fault/dma-read-fail", ON(fault_pair, test_dma_read_fail) },
+    { "fault/dma-read-corrupt", ON(fault_pair, test_dma_read_corrupt) },
+    { "fault/dma-write-fail", ON(fault_pair, test_dma_write_fail) },
+    { "fault/dma-write-fail-eqe", ON(fault_pair, test_dma_write_fail_eqe) },
+    { "fault/dma-write-fail-bytes", ON(fault_pair, test_dma_write_fail_bytes) },
+    { "fault/dma-write-drop", ON(fault_pair, test_dma_write_drop) },
+    { "fault/dma-write-corrupt", ON(fault_pair, test_dma_write_corrupt) },
+    { "fault/dma-atomic-fail", ON(fault_pair, test_dma_atomic_fail) },
+    { "fault/dma-atomic-drop", ON(fault_pair, test_dma_atomic_drop) },
+    { "fault/dma-atomic-corrupt", ON(fault_pair, test_dma_atomic_corrupt) },
+    { "fault/dma-flush-fail", ON(fault_pair, test_dma_flush_fail) },
+    { "fault/dma-flush-drop", ON(fault_pair, test_dma_flush_drop) },
+    { "fault/tx-count", ON(fault_patient, test_tx_count) },
+    { "fault/tx-pause", ON(fault_patient, test_tx_pause) },
+    { "fault/rx-count", ON(fault_patient, test_rx_count) },
+    { "fault/rx-pause", ON(fault_patient, test_rx_pause) },
+    { "fault/doorbell-count", ON(fault_patient, test_doorbell_count) },
+    { "fault/doorbell-pause", ON(fault_patient, test_doorbell_pause) },
+    { "fault/cmd-doorbell-count", ON(fault_patient, test_cmd_doorbell_count) },
+    { "fault/cmd-doorbell-pause", ON(fault_patient, test_cmd_doorbell_pause) },
+    { "fault/command-count", ON(fault_patient, test_command_count) },
+    { "fault/command-pause", ON(fault_patient, test_command_pause) },
+    { "fault/send-wqe-count", ON(fault_patient, test_send_wqe_count) },
+    { "fault/send-wqe-pause", ON(fault_patient, test_send_wqe_pause) },
+    { "fault/recv-wqe-count", ON(fault_patient, test_recv_wqe_count) },
+    { "fault/recv-wqe-pause", ON(fault_patient, test_recv_wqe_pause) },
+    { "fault/cqe-count", ON(fault_patient, test_cqe_count) },
+    { "fault/cqe-pause", ON(fault_patient, test_cqe_pause) },
+    { "fault/eqe-count", ON(fault_patient, test_eqe_count) },
+    { "fault/eqe-pause", ON(fault_patient, test_eqe_pause) },
+    { "fault/interrupt-count", ON(fault_patient, test_interrupt_count) },
+    { "fault/interrupt-pause", ON(fault_patient, test_interrupt_pause) },
+    { "fault/page-list-count", ON(fault_patient, test_page_list_count) },
+    { "fault/page-list-pause", ON(fault_patient, test_page_list_pause) },
+    { "fault/dma-read-count", ON(fault_patient, test_dma_read_count) },
+    { "fault/dma-read-pause", ON(fault_patient, test_dma_read_pause) },
+    { "fault/dma-write-count", ON(fault_patient, test_dma_write_count) },
+    { "fault/dma-write-pause", ON(fault_patient, test_dma_write_pause) },
+    { "fault/dma-atomic-count", ON(fault_patient, test_dma_atomic_count) },
+    { "fault/dma-atomic-pause", ON(fault_patient, test_dma_atomic_pause) },
+    { "fault/dma-flush-count", ON(fault_patient, test_dma_flush_count) },
+    { "fault/dma-flush-pause", ON(fault_patient, test_dma_flush_pause) },
+    { "fault/device-count", ON(fault_patient, test_device_count) },
+    { "fault/device-pause", ON(fault_patient, test_device_pause) },
+    { "fault/why", ON(fault_patient, test_why) },
+    { "fault/address", ON(fault_patient, test_address) },
+    { "fault/rpsn", ON(fault_patient, test_rpsn) },
+    { "fault/syndrome", ON(fault_patient, test_syndrome) },
     { "fault/command-line", test_command_line },
     { "fault/events", test_events },
     { "fault/events-unread", test_events_unread },
     { "fault/events-flood", test_events_flood },
-    { "fault/refused", test_refused },
+    { "fault/refused", ON(fault_pair, test_refused) },
     { "fault/held-bounded", test_held_bounded },
-    { "fault/stalled-eqs", test_stalled_eqs },
+    { "fault/stalled-eqs", ON(fault_pair, test_stalled_eqs) },
     { "fault/stalled-sqs", test_stalled_sqs },
     { "fault/again", test_again },
     { "fault/chance", test_chance },

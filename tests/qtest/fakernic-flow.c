@@ -104,28 +104,25 @@ static size_t frame_ip(uint8_t *frame, const uint8_t *dst, uint16_t vlan,
     return 100;
 }
 
-static void test_flow_refused(void)
+static void test_flow_refused(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp raw, rc;
     FlowReq req, good;
     struct fakernic_query_device_resp dev;
     uint32_t id;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    raw_create(&n, &s, &raw, 0);
-    qp_create(&n, &rc, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
-    assert_status(cmd(&n, FAKERNIC_CMD_QUERY_DEVICE, NULL, 0, &dev,
+    raw_create(&r->n, &r->s, &raw, 0);
+    qp_create(&r->n, &rc, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_QUERY_DEVICE, NULL, 0, &dev,
                       sizeof(dev)), OK);
     g_assert_cmpuint(le32_to_cpu(dev.max_flow), >=, 64);
     good = flow_dmac(&raw, mine);
-#define BAD(change, code, field) do {                                        \
-        req = good; change;                                                  \
-        assert_refused(&n, CMD(&n, CREATE_FLOW, req), code,                  \
-                       fakernic_create_flow_req, field);                     \
+#define BAD(change, code, field) \
+    do { \
+        req = good; \
+        change; \
+        assert_refused(&r->n, CMD(&r->n, CREATE_FLOW, req), code, \
+                       fakernic_create_flow_req, field); \
     } while (0)
     BAD(req.qpn = LE32(999), BAD_ID, qpn);
     BAD(req.qpn = 0, BAD_ID, qpn);
@@ -162,13 +159,12 @@ static void test_flow_refused(void)
     BAD(req.mask.dmac[0] = 1, BAD_PARAM, mask);
     BAD(req.value.dmac[0] = 1, BAD_PARAM, value);
 #undef BAD
-    id = flow_create(&n, good);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, raw.qpn), BUSY);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_FLOW, id), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_FLOW, id), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_FLOW, 0), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, raw.qpn), OK);
-    machine_stop(&m);
+    id = flow_create(&r->n, good);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, raw.qpn), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_FLOW, id), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_FLOW, id), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_FLOW, 0), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, raw.qpn), OK);
 }
 
 /* Who gets what: rules by priority, copies, drops, the port, the defaults. */
@@ -435,69 +431,59 @@ static uint8_t counter_bind(Nic *n, uint32_t qpn, uint32_t id)
     return CMD(n, SET_QP_COUNTER, req);
 }
 
-static void test_counters(void)
+static void test_counters(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
-    struct fakernic_cqe cqe;
     struct fakernic_query_counter_req bad = { .length = LE32(8) };
     uint32_t id, other;
     Wqe wqe;
 
-    start_enabled(&m, &n);
-    setup_pair(&n, &s, &a, &b);
-    id = cmd_create(&n, FAKERNIC_CMD_CREATE_COUNTER, NULL, 0);
-    other = cmd_create(&n, FAKERNIC_CMD_CREATE_COUNTER, NULL, 0);
-    assert_status(counter_bind(&n, 999, id), BAD_ID);
-    assert_status(counter_bind(&n, a.qpn, 999), BAD_ID);
-    assert_status(counter_bind(&n, a.qpn, id), OK);
-    assert_status(counter_bind(&n, b.qpn, other), OK);
-    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 2048);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
-    g_assert_cmpuint(counter_read(&n, id, FAKERNIC_STAT_TX_ROCE), ==, 2);
-    g_assert_cmpuint(counter_read(&n, other, FAKERNIC_STAT_RX_ROCE), ==, 2);
-    g_assert_cmpuint(counter_read(&n, id, FAKERNIC_STAT_COMMANDS), ==, 0);
+    id = cmd_create(&r->n, FAKERNIC_CMD_CREATE_COUNTER, NULL, 0);
+    other = cmd_create(&r->n, FAKERNIC_CMD_CREATE_COUNTER, NULL, 0);
+    assert_status(counter_bind(&r->n, 999, id), BAD_ID);
+    assert_status(counter_bind(&r->n, r->a.qpn, 999), BAD_ID);
+    assert_status(counter_bind(&r->n, r->a.qpn, id), OK);
+    assert_status(counter_bind(&r->n, r->b.qpn, other), OK);
+    wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 2048);
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(counter_read(&r->n, id, FAKERNIC_STAT_TX_ROCE), ==, 2);
+    g_assert_cmpuint(counter_read(&r->n, other, FAKERNIC_STAT_RX_ROCE), ==, 2);
+    g_assert_cmpuint(counter_read(&r->n, id, FAKERNIC_STAT_COMMANDS), ==, 0);
     /* Moved to the other set; the first keeps its values and can go. */
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_COUNTER, id), BUSY);
-    assert_status(counter_bind(&n, a.qpn, other), OK);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
-    g_assert_cmpuint(counter_read(&n, id, FAKERNIC_STAT_TX_ROCE), ==, 2);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_COUNTER, id), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_COUNTER, id), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_COUNTER, id), BUSY);
+    assert_status(counter_bind(&r->n, r->a.qpn, other), OK);
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(counter_read(&r->n, id, FAKERNIC_STAT_TX_ROCE), ==, 2);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_COUNTER, id), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_COUNTER, id), BAD_ID);
     /* QPs let go of it when they end. */
-    assert_status(counter_bind(&n, b.qpn, 0), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_COUNTER, other), BUSY);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, a.qpn), OK);
+    assert_status(counter_bind(&r->n, r->b.qpn, 0), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_COUNTER, other), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, r->a.qpn), OK);
     bad.id = LE32(other);
     bad.address = LE64(4);
-    assert_refused(&n, CMD(&n, QUERY_COUNTER, bad), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, QUERY_COUNTER, bad), BAD_PARAM,
                    fakernic_query_counter_req, address);
     bad.address = LE64(1ull << 50);
-    assert_status(CMD(&n, QUERY_COUNTER, bad), DMA_ERROR);
+    assert_status(CMD(&r->n, QUERY_COUNTER, bad), DMA_ERROR);
     bad.length = LE32(7);
     bad.address = 0;
-    assert_refused(&n, CMD(&n, QUERY_COUNTER, bad), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, QUERY_COUNTER, bad), BAD_PARAM,
                    fakernic_query_counter_req, length);
     bad.id = 0;
-    assert_refused(&n, CMD(&n, QUERY_COUNTER, bad), BAD_ID,
+    assert_refused(&r->n, CMD(&r->n, QUERY_COUNTER, bad), BAD_ID,
                    fakernic_query_counter_req, id);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_COUNTER, other), OK);
-    machine_stop(&m);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_COUNTER, other), OK);
 }
 
 const FakernicTest fakernic_flow_tests[] = {
-    { "flow/refused", test_flow_refused },
+    { "flow/refused", READY(test_flow_refused) },
     { "flow/order", test_flow_order },
     { "flow/headers", test_flow_headers },
     { "flow/loopback", test_flow_loopback },
     { "flow/copy-of-sent", test_flow_copy_of_sent },
     { "flow/drop-of-sent", test_flow_drop_of_sent },
-    { "counters", test_counters },
+    { "counters", PAIR(test_counters) },
     { NULL }
 };

@@ -10,12 +10,11 @@
 
 #define NIC0 "/machine/peripheral/nic0"
 
-static inline void start_pair(Machine *m, Nic *n, Setup *s, Qp *a, Qp *b)
+static inline void inside_pair(Rig *r)
 {
-    machine_start(m, "%s,id=nic0,max-qp=64", DEVICE);
-    nic_find(n, m, SLOT);
-    nic_bringup(n);
-    setup_pair(n, s, a, b);
+    rig_start(r, ",max-qp=64");
+    nic_bringup(&r->n);
+    setup_pair(&r->n, &r->s, &r->a, &r->b);
 }
 
 static inline void one_read(Nic *n, Setup *s, Qp *a)

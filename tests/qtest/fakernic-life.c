@@ -432,7 +432,8 @@ static void away_create(Nic *n, const Setup *s, Queue *cq, Qp *away)
 #define PAIRS 8
 #define PAIRS_MAX 32
 #define WRITES 31
-#define SMALL_TURNS "-device fakernic,id=nic,addr=04.0,turn-work=64,mac=" MAC_STRING
+#define SMALL_TURNS \
+    "-device fakernic,id=nic,addr=04.0,turn-work=64,mac=" MAC_STRING
 
 /* Loopback writes of 2 MB per pair, more than a turn does. */
 typedef struct Bulk {
@@ -495,7 +496,8 @@ static unsigned bulk_poll(Nic *n, Bulk *bulk)
 
 static void bulk_finish(Nic *n, Bulk *bulk, unsigned done)
 {
-    for (unsigned tries = 0; done < bulk->pairs * WRITES && tries < 20000; tries++) {
+    for (unsigned tries = 0; done < bulk->pairs * WRITES && tries < 20000;
+         tries++) {
         unsigned more = bulk_poll(n, bulk);
 
         done += more;
@@ -608,33 +610,25 @@ static void test_stop(void)
 }
 
 /* What is stored to the device then has no effect: no CPU can have done it. */
-static void test_stop_doorbell(void)
+static void test_stop_doorbell(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     Wqe wqe;
     struct fakernic_cqe cqe;
 
-    start_enabled(&m, &n);
-    setup_pair(&n, &s, &a, &b);
-    fill(&n, &s, 0, 1000);
-    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 32768, 1000);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
-    sq_ring(&n, &a);
-    main_loop_turns(&m, 100);
-    g_assert_false(cq_poll(&n, &s.cq, &cqe));
-    g_assert_cmpuint(qtest_readq(m.qts, s.data + 32768), ==, 0);
-    qtest_qmp_assert_success(m.qts, "{ 'execute': 'cont' }");
-    main_loop_turns(&m, 100);
-    g_assert_false(cq_poll(&n, &s.cq, &cqe));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
-    assert_same(&n, &s, 0, 32768, 1000);
-    g_free(n.pci);
-    machine_stop(&m);
+    fill(&r->n, &r->s, 0, 1000);
+    wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 32768, 1000);
+    sq_put(&r->n, &r->a, &wqe, sizeof(wqe));
+    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'stop' }");
+    sq_ring(&r->n, &r->a);
+    main_loop_turns(&r->m, 100);
+    g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
+    g_assert_cmpuint(qtest_readq(r->m.qts, r->s.data + 32768), ==, 0);
+    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'cont' }");
+    main_loop_turns(&r->m, 100);
+    g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
+    sq_ring(&r->n, &r->a);
+    cqe = rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    assert_same(&r->n, &r->s, 0, 32768, 1000);
 }
 
 /* A reset with work left over; the next life does not see any of it. */
@@ -1502,23 +1496,18 @@ static void test_frame_in_sleep(void)
 /* ---- snapshots ----------------------------------------------------------- */
 
 /* Migration and snapshots are refused, and the device goes on. */
-static void test_no_migration(void)
+static void test_no_migration(Rig *r)
 {
     g_autofree char *said = NULL;
     QDict *answer;
-    Machine m;
-    Nic n;
 
-    start_enabled(&m, &n);
-    answer = qtest_qmp(m.qts, "{ 'execute': 'migrate',"
+    answer = qtest_qmp(r->m.qts, "{ 'execute': 'migrate',"
                        " 'arguments': { 'uri': 'exec:cat >/dev/null' } }");
     g_assert_true(qdict_haskey(answer, "error"));
     qobject_unref(answer);
-    said = qtest_hmp(m.qts, "savevm before");
+    said = qtest_hmp(r->m.qts, "savevm before");
     g_assert_nonnull(strstr(said, "migrat"));
-    assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
-    g_free(n.pci);
-    machine_stop(&m);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
 }
 
 const FakernicTest fakernic_life_tests[] = {
@@ -1536,7 +1525,7 @@ const FakernicTest fakernic_life_tests[] = {
     { "life/unplug/behind", test_unplug_behind },
     { "life/unplug/blocked", test_unplug_blocked },
     { "life/stop", test_stop },
-    { "life/stop-doorbell", test_stop_doorbell },
+    { "life/stop-doorbell", PAIR(test_stop_doorbell) },
     { "life/reset/behind", test_reset_behind },
     { "life/reset/stopped", test_reset_stopped },
     { "life/frame-waits", test_frame_waits },
@@ -1546,7 +1535,7 @@ const FakernicTest fakernic_life_tests[] = {
     { "life/quiet-unplugged", test_quiet_unplugged },
     { "life/link-stopped", test_link_stopped },
     { "life/frame-in-sleep", test_frame_in_sleep },
-    { "life/no-migration", test_no_migration },
+    { "life/no-migration", ENABLED(test_no_migration) },
     { "turn/bounded", test_turn },
     { "turn/timed", test_timed },
     { "turn/flood", test_flood },

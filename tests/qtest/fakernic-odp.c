@@ -50,21 +50,18 @@ static uint32_t odp_query(Nic *n,
     return le32_to_cpu(resp->count);
 }
 
-static void test_odp_mr(void)
+static void test_odp_mr(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     struct fakernic_create_mr_req req, good;
     uint32_t key;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    good = odp_req(&s);
-#define BAD(change, code, field) do {                                        \
-        req = good; change;                                                  \
-        assert_refused(&n, CMD(&n, CREATE_MR, req), code,                    \
-                       fakernic_create_mr_req, field);                       \
+    good = odp_req(&r->s);
+#define BAD(change, code, field) \
+    do { \
+        req = good; \
+        change; \
+        assert_refused(&r->n, CMD(&r->n, CREATE_MR, req), code, \
+                       fakernic_create_mr_req, field); \
     } while (0)
     BAD(req.length = 0, BAD_PARAM, length);
     BAD(req.iova = LE64(-4ull), BAD_PARAM, length);
@@ -81,29 +78,25 @@ static void test_odp_mr(void)
     req = good;
     req.iova = 0;
     req.length = ~0ull;
-    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, key), OK);
-    machine_stop(&m);
+    key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, key), OK);
 }
 
-static void test_odp_update(void)
+static void test_odp_update(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     struct fakernic_create_mr_req mr;
     struct fakernic_update_pages_req req, good;
     uint32_t key;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    mr = odp_req(&s);
-    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
-    good = odp_update(&s, key, 0, 2, FAKERNIC_PAGES_PRESENT);
-#define BAD(change, code, field) do {                                        \
-        req = good; change;                                                  \
-        assert_refused(&n, CMD(&n, UPDATE_PAGES, req), code,                 \
-                       fakernic_update_pages_req, field);                    \
+    mr = odp_req(&r->s);
+    key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
+    good = odp_update(&r->s, key, 0, 2, FAKERNIC_PAGES_PRESENT);
+#define BAD(change, code, field) \
+    do { \
+        req = good; \
+        change; \
+        assert_refused(&r->n, CMD(&r->n, UPDATE_PAGES, req), code, \
+                       fakernic_update_pages_req, field); \
     } while (0)
     BAD(req.flags = 0, BAD_PARAM, flags);
     BAD(req.flags = LE32(FAKERNIC_PAGES_WRITABLE), BAD_PARAM, flags);
@@ -111,7 +104,7 @@ static void test_odp_update(void)
         BAD_PARAM, flags);
     BAD(req.flags = LE32(16), BAD_PARAM, flags);
     BAD(req.key = LE32(key ^ 1), BAD_ID, key);
-    BAD(req.key = LE32(s.key), BAD_ID, key);
+    BAD(req.key = LE32(r->s.key), BAD_ID, key);
     BAD(req.address = LE64(ODP_BASE - 4096), BAD_PARAM, address);
     BAD(req.address = LE64(ODP_BASE + 8), BAD_PARAM, address);
     BAD(req.address = LE64(ODP_BASE + DATA_SIZE - 4096), BAD_PARAM, address);
@@ -123,20 +116,15 @@ static void test_odp_update(void)
     BAD(req.flags = LE32(FAKERNIC_PAGES_ABSENT), BAD_PAGE_LIST, pages);
     BAD(req.flags = LE32(FAKERNIC_PAGES_REFUSED), BAD_PAGE_LIST, pages);
 #undef BAD
-    assert_status(CMD(&n, UPDATE_PAGES, good), OK);
-    req = odp_update(&s, key, 0, DATA_SIZE / 4096, FAKERNIC_PAGES_ABSENT);
-    assert_status(CMD(&n, UPDATE_PAGES, req), OK);
-    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_PAGE_UPDATES), ==, 2);
-    machine_stop(&m);
+    assert_status(CMD(&r->n, UPDATE_PAGES, good), OK);
+    req = odp_update(&r->s, key, 0, DATA_SIZE / 4096, FAKERNIC_PAGES_ABSENT);
+    assert_status(CMD(&r->n, UPDATE_PAGES, req), OK);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_PAGE_UPDATES), ==, 2);
 }
 
 /* A WRITE from pages, and a READ into pages, that come late or not at all. */
-static void test_odp_traffic(void)
+static void test_odp_traffic(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     struct fakernic_query_page_requests_resp resp;
     struct fakernic_create_mr_req mr;
     struct fakernic_update_pages_req req;
@@ -144,54 +132,45 @@ static void test_odp_traffic(void)
     uint32_t key;
     Wqe wqe;
 
-    start_enabled(&m, &n);
-    setup_pair(&n, &s, &a, &b);
-    mr = odp_req(&s);
-    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
-    fill(&n, &s, 4000, 5000);
-    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 32768, 5000);
+    mr = odp_req(&r->s);
+    key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
+    fill(&r->n, &r->s, 4000, 5000);
+    wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 32768, 5000);
     wqe.rdma.sge[0].address = LE64(ODP_BASE + 4000);
     wqe.rdma.sge[0].lkey = LE32(key);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_PAGE_REQUEST), ==,
-                     0);
-    g_assert_false(cq_poll(&n, &s.cq, &cqe));
-    g_assert_cmpuint(odp_query(&n, &resp), ==, 1);
+    POST(r, wqe);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_PAGE_REQUEST),
+                     ==, 0);
+    g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
+    g_assert_cmpuint(odp_query(&r->n, &resp), ==, 1);
     g_assert_cmphex(le64_to_cpu(resp.request[0].address), ==, ODP_BASE + 4000);
     g_assert_cmpuint(le64_to_cpu(resp.request[0].length), ==, 5000);
     g_assert_cmphex(le32_to_cpu(resp.request[0].key), ==, key);
     g_assert_cmpuint(resp.request[0].flags, ==, 0);
-    g_assert_cmpuint(odp_query(&n, &resp), ==, 0);
-    req = odp_update(&s, key, 0, 3, FAKERNIC_PAGES_PRESENT);
-    assert_status(CMD(&n, UPDATE_PAGES, req), OK);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
-    assert_same(&n, &s, 4000, 32768, 5000);
+    g_assert_cmpuint(odp_query(&r->n, &resp), ==, 0);
+    req = odp_update(&r->s, key, 0, 3, FAKERNIC_PAGES_PRESENT);
+    assert_status(CMD(&r->n, UPDATE_PAGES, req), OK);
+    cqe = rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    assert_same(&r->n, &r->s, 4000, 32768, 5000);
 
     /* To be written to, read-only pages are not enough. */
     wqe.hdr.opcode = FAKERNIC_SQ_RDMA_READ;
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    eq_expect(&n, &s.async, FAKERNIC_EVENT_PAGE_REQUEST);
-    g_assert_cmpuint(odp_query(&n, &resp), ==, 1);
+    POST(r, wqe);
+    eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_PAGE_REQUEST);
+    g_assert_cmpuint(odp_query(&r->n, &resp), ==, 1);
     g_assert_cmpuint(le32_to_cpu(resp.request[0].flags), ==,
                      FAKERNIC_PAGE_REQUEST_WRITE);
-    req = odp_update(&s, key, 0, 3, FAKERNIC_PAGES_REFUSED);
-    assert_status(CMD(&n, UPDATE_PAGES, req), OK);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
-              FAKERNIC_WC_LOC_PROT_ERR);
+    req = odp_update(&r->s, key, 0, 3, FAKERNIC_PAGES_REFUSED);
+    assert_status(CMD(&r->n, UPDATE_PAGES, req), OK);
+    cqe = rig_cqe(r, FAKERNIC_CQE_RDMA_READ, FAKERNIC_WC_LOC_PROT_ERR);
     g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_KEY_DMA);
-    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_PAGES_REFUSED), ==, 1);
-    machine_stop(&m);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_PAGES_REFUSED), ==, 1);
 }
 
 /* More requests than one answer holds, and a region that goes away. */
-static void test_odp_list(void)
+static void test_odp_list(Rig *r)
 {
     const unsigned count = FAKERNIC_PAGE_REQUESTS_MAX + 1;
-    Machine m;
-    Nic n;
-    Setup s;
     Qp qp;
     struct fakernic_query_page_requests_resp resp;
     struct fakernic_create_mr_req mr;
@@ -199,41 +178,33 @@ static void test_odp_list(void)
     uint32_t key;
     Wqe wqe;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    mr = odp_req(&s);
-    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
+    mr = odp_req(&r->s);
+    key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
     for (unsigned i = 0; i < count; i++) {
-        qp_create(&n, &qp, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
-        rc_connect(&n, qp.qpn, qp.qpn, own_gid, nic_mac);
-        wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 16);
+        qp_create(&r->n, &qp, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
+        rc_connect(&r->n, qp.qpn, qp.qpn, own_gid, nic_mac);
+        wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 16);
         wqe.rdma.sge[0].address = LE64(ODP_BASE + i * 64);
         wqe.rdma.sge[0].lkey = LE32(key);
-        sq_put(&n, &qp, &wqe, sizeof(wqe));
-        sq_ring(&n, &qp);
+        sq_put(&r->n, &qp, &wqe, sizeof(wqe));
+        sq_ring(&r->n, &qp);
     }
-    eq_expect(&n, &s.async, FAKERNIC_EVENT_PAGE_REQUEST);
-    g_assert_cmpuint(odp_query(&n, &resp), ==, FAKERNIC_PAGE_REQUESTS_MAX);
-    eq_expect(&n, &s.async, FAKERNIC_EVENT_PAGE_REQUEST);
+    eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_PAGE_REQUEST);
+    g_assert_cmpuint(odp_query(&r->n, &resp), ==, FAKERNIC_PAGE_REQUESTS_MAX);
+    eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_PAGE_REQUEST);
     /* The last one is forgotten with its region, and nobody waits for ever. */
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, key), OK);
-    g_assert_cmpuint(odp_query(&n, &resp), ==, 0);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, key), OK);
+    g_assert_cmpuint(odp_query(&r->n, &resp), ==, 0);
     for (unsigned i = 0; i < count; i++) {
-        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
-                  FAKERNIC_WC_LOC_PROT_ERR);
+        cqe = rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_LOC_PROT_ERR);
         g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==,
                          FAKERNIC_VENDOR_KEY_INDEX);
     }
-    machine_stop(&m);
 }
 
 /* A host that does not answer gets rid of who waits all the same. */
-static void test_odp_teardown(void)
+static void test_odp_teardown(Rig *r)
 {
-    Machine m;
-    Nic n;
-
-    start(&m, &n);
     for (unsigned life = 0; life < 3; life++) {
         Setup s;
         Qp a, b;
@@ -245,47 +216,46 @@ static void test_odp_teardown(void)
         uint32_t key;
         Wqe wqe;
 
-        nic_bringup(&n);
-        g_assert_cmpuint(odp_query(&n, &resp), ==, 0);
-        setup_pair(&n, &s, &a, &b);
+        nic_bringup(&r->n);
+        g_assert_cmpuint(odp_query(&r->n, &resp), ==, 0);
+        setup_pair(&r->n, &s, &a, &b);
         mr = odp_req(&s);
-        key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
+        key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
         /* Life 2: the other side waits, in the middle of an answer. */
         wqe = wqe_rdma(&s, life == 2 ? FAKERNIC_SQ_RDMA_READ
                                      : FAKERNIC_SQ_RDMA_WRITE, 0, 0, 8192);
         if (life == 2) {
             req = odp_update(&s, key, 0, 1, FAKERNIC_PAGES_PRESENT);
-            assert_status(CMD(&n, UPDATE_PAGES, req), OK);
+            assert_status(CMD(&r->n, UPDATE_PAGES, req), OK);
             wqe.rdma.rdma.remote_address = LE64(ODP_BASE);
             wqe.rdma.rdma.rkey = LE32(key);
         } else {
             wqe.rdma.sge[0].address = LE64(ODP_BASE);
             wqe.rdma.sge[0].lkey = LE32(key);
         }
-        sq_put(&n, &a, &wqe, sizeof(wqe));
-        sq_ring(&n, &a);
-        eq_expect(&n, &s.async, FAKERNIC_EVENT_PAGE_REQUEST);
+        sq_put(&r->n, &a, &wqe, sizeof(wqe));
+        sq_ring(&r->n, &a);
+        eq_expect(&r->n, &s.async, FAKERNIC_EVENT_PAGE_REQUEST);
         if (life == 0) {
-            nic_reset(&n);
-            qtest_clock_step(m.qts, 10000000000);
-            g_assert_false(eq_poll(&n, &s.async, &eqe));
+            nic_reset(&r->n);
+            qtest_clock_step(r->m.qts, 10000000000);
+            g_assert_false(eq_poll(&r->n, &s.async, &eqe));
             continue;
         }
-        assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP,
+        assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP,
                              life == 2 ? b.qpn : a.qpn), OK);
-        g_assert_cmpuint(odp_query(&n, &resp), ==, 1);
+        g_assert_cmpuint(odp_query(&r->n, &resp), ==, 1);
         g_assert_cmphex(le32_to_cpu(resp.request[0].key), ==, key);
         req = odp_update(&s, key, 0, 2, FAKERNIC_PAGES_PRESENT);
-        assert_status(CMD(&n, UPDATE_PAGES, req), OK);
+        assert_status(CMD(&r->n, UPDATE_PAGES, req), OK);
         if (life == 1) {
-            g_assert_false(cq_poll(&n, &s.cq, &cqe));
+            g_assert_false(cq_poll(&r->n, &s.cq, &cqe));
         } else {
-            cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
+            cq_expect(&r->n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
                       FAKERNIC_WC_RETRY_EXC_ERR);
         }
-        nic_reset(&n);
+        nic_reset(&r->n);
     }
-    machine_stop(&m);
 }
 
 /* ---- shares -------------------------------------------------------------- */
@@ -381,67 +351,63 @@ static bool fair_answer(Nic *n, const Setup *s, uint32_t key, uint32_t victim)
  * the last QP, which is another process's, is listed after as many requests as
  * there were before its own.
  */
-static void test_odp_fair(void)
+static void test_odp_fair(Rig *r)
 {
     struct fakernic_create_mr_req mr;
     struct fakernic_cqe cqe;
     uint32_t key, other, other_pd, other_data;
-    Machine m;
-    Nic n;
     Setup s;
     Qp hog, victim;
     Wqe wqe;
 
-    start(&m, &n);
-    nic_bringup_deep(&n, 6);
-    setup(&n, &s);
+    nic_bringup_deep(&r->n, 6);
+    setup(&r->n, &s);
     mr = odp_req(&s);
     mr.length = LE64(2ull * FAIR_HOGS * FAKERNIC_PAGE_SIZE);
-    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
-    other_pd = pd_alloc(&n);
+    key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
+    other_pd = pd_alloc(&r->n);
     mr.pdn = LE32(other_pd);
-    other = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
-    other_data = mr_create(&n, other_pd, s.data, DATA_SIZE,
+    other = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
+    other_data = mr_create(&r->n, other_pd, s.data, DATA_SIZE,
                            FAKERNIC_ACCESS_LOCAL_WRITE |
                                FAKERNIC_ACCESS_REMOTE_WRITE);
     for (unsigned i = 0; i < FAIR_HOGS; i++) {
-        qp_create(&n, &hog, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
-        rc_connect(&n, hog.qpn, hog.qpn, own_gid, nic_mac);
+        qp_create(&r->n, &hog, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+        rc_connect(&r->n, hog.qpn, hog.qpn, own_gid, nic_mac);
         /* Not beside one another: such requests become one. */
         wqe = fair_wqe(&s, key, 2 * i, s.key);
         wqe.hdr.flags = 0;
-        fair_post(&n, &hog, &wqe, FAIR_WQES);
+        fair_post(&r->n, &hog, &wqe, FAIR_WQES);
     }
-    qp_create(&n, &victim, FAKERNIC_QP_RC, other_pd, &s.cq, 0);
+    qp_create(&r->n, &victim, FAKERNIC_QP_RC, other_pd, &s.cq, 0);
     g_assert_cmpuint(victim.qpn, >, hog.qpn);
-    rc_connect(&n, victim.qpn, victim.qpn, own_gid, nic_mac);
+    rc_connect(&r->n, victim.qpn, victim.qpn, own_gid, nic_mac);
     wqe = fair_wqe(&s, other, 1, other_data);
     for (unsigned round = 0; round < FAIR_ROUNDS; round++) {
         unsigned answers = 1;
 
-        fair_post(&n, &victim, &wqe, 1);
-        while (!fair_answer(&n, &s, key, other)) {
+        fair_post(&r->n, &victim, &wqe, 1);
+        while (!fair_answer(&r->n, &s, key, other)) {
             answers++;
             g_assert_cmpuint(answers, <=, FAIR_ANSWERS);
         }
         g_test_message("listed in answer %u", answers);
-        g_assert_false(cq_poll(&n, &s.cq, &cqe));
-        fair_tell(&n, &s, other, ODP_BASE + FAKERNIC_PAGE_SIZE, true);
-        fair_told(&n);
-        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+        g_assert_false(cq_poll(&r->n, &s.cq, &cqe));
+        fair_tell(&r->n, &s, other, ODP_BASE + FAKERNIC_PAGE_SIZE, true);
+        fair_told(&r->n);
+        cq_expect(&r->n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
                   FAKERNIC_WC_SUCCESS);
-        fair_tell(&n, &s, other, ODP_BASE + FAKERNIC_PAGE_SIZE, false);
-        fair_told(&n);
+        fair_tell(&r->n, &s, other, ODP_BASE + FAKERNIC_PAGE_SIZE, false);
+        fair_told(&r->n);
     }
-    machine_stop(&m);
 }
 
 const FakernicTest fakernic_odp_tests[] = {
-    { "odp/mr", test_odp_mr },
-    { "odp/update", test_odp_update },
-    { "odp/traffic", test_odp_traffic },
-    { "odp/list", test_odp_list },
-    { "odp/teardown", test_odp_teardown },
-    { "odp/fair", test_odp_fair },
+    { "odp/mr", READY(test_odp_mr) },
+    { "odp/update", READY(test_odp_update) },
+    { "odp/traffic", PAIR(test_odp_traffic) },
+    { "odp/list", READY(test_odp_list) },
+    { "odp/teardown", BARE(test_odp_teardown) },
+    { "odp/fair", BARE(test_odp_fair) },
     { NULL }
 };

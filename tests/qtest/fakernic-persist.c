@@ -47,6 +47,17 @@ static void persist_start(Machine *m, Nic *n)
     nic_bringup(n);
 }
 
+static void persist_rig(Rig *r)
+{
+    persist_start(&r->m, &r->n);
+}
+
+static void persist_pair(Rig *r)
+{
+    persist_rig(r);
+    setup_pair(&r->n, &r->s, &r->a, &r->b);
+}
+
 static void persist_flush(Nic *n, Setup *s, Qp *qp)
 {
     Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_FLUSH, 0, 0, 4096);
@@ -81,109 +92,82 @@ static void persist_goes_on(Nic *n, Setup *s, Qp *qp)
 }
 
 /* One FLUSH waits for the medium, two for that one; all else goes on. */
-static void test_persist_waits(void)
+static void test_persist_waits(Rig *r)
 {
-    Qp a, b, c, d, e, f, g, h;
-    Machine m;
-    Nic n;
-    Setup s;
+    Qp c, d, e, f, g, h;
 
-    persist_start(&m, &n);
-    setup_pair(&n, &s, &a, &b);
-    rc_pair(&n, &s, &c, &d);
-    rc_pair(&n, &s, &e, &f);
-    rc_pair(&n, &s, &g, &h);
-    persist_hold(&m, PERSIST_LONG);
-    persist_flush(&n, &s, &a);
-    persist_flush(&n, &s, &c);
-    persist_flush(&n, &s, &e);
-    persist_goes_on(&n, &s, &g);
-    persist_hold(&m, 0);
-    persist_expect(&n, &s, &a);
-    persist_expect(&n, &s, &c);
-    persist_expect(&n, &s, &e);
-    machine_stop(&m);
+    rc_pair(&r->n, &r->s, &c, &d);
+    rc_pair(&r->n, &r->s, &e, &f);
+    rc_pair(&r->n, &r->s, &g, &h);
+    persist_hold(&r->m, PERSIST_LONG);
+    persist_flush(&r->n, &r->s, &r->a);
+    persist_flush(&r->n, &r->s, &c);
+    persist_flush(&r->n, &r->s, &e);
+    persist_goes_on(&r->n, &r->s, &g);
+    persist_hold(&r->m, 0);
+    persist_expect(&r->n, &r->s, &r->a);
+    persist_expect(&r->n, &r->s, &c);
+    persist_expect(&r->n, &r->s, &e);
 }
 
 /* What ends while the VM is stopped is told when it goes on. */
-static void test_persist_stop(void)
+static void test_persist_stop(Rig *r)
 {
     struct fakernic_cqe cqe;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    persist_start(&m, &n);
-    setup_pair(&n, &s, &a, &b);
-    persist_hold(&m, PERSIST_LONG);
-    persist_flush(&n, &s, &a);
-    qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
-    persist_hold(&m, 0);
+    persist_hold(&r->m, PERSIST_LONG);
+    persist_flush(&r->n, &r->s, &r->a);
+    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'stop' }");
+    persist_hold(&r->m, 0);
     for (unsigned i = 0; i < 20; i++) {
         g_usleep(5000);
-        g_assert_false(cq_poll(&n, &s.cq, &cqe));
+        g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
     }
-    qtest_qmp_assert_success(m.qts, "{ 'execute': 'cont' }");
-    persist_expect(&n, &s, &a);
-    machine_stop(&m);
+    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'cont' }");
+    persist_expect(&r->n, &r->s, &r->a);
 }
 
 /* A QP that is destroyed, the waiting of another, and a reset behind both. */
-static void test_persist_reset(void)
+static void test_persist_reset(Rig *r)
 {
     struct fakernic_cqe cqe;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b, c, d;
+    Qp c, d;
 
-    persist_start(&m, &n);
-    setup_pair(&n, &s, &a, &b);
-    rc_pair(&n, &s, &c, &d);
-    persist_hold(&m, PERSIST_LONG);
-    persist_flush(&n, &s, &a);
-    persist_flush(&n, &s, &c);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, b.qpn), OK);
-    persist_hold(&m, 0);
-    persist_expect(&n, &s, &c);
-    persist_hold(&m, PERSIST_LONG);
-    persist_flush(&n, &s, &c);
-    nic_bringup(&n);
+    rc_pair(&r->n, &r->s, &c, &d);
+    persist_hold(&r->m, PERSIST_LONG);
+    persist_flush(&r->n, &r->s, &r->a);
+    persist_flush(&r->n, &r->s, &c);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, r->b.qpn), OK);
+    persist_hold(&r->m, 0);
+    persist_expect(&r->n, &r->s, &c);
+    persist_hold(&r->m, PERSIST_LONG);
+    persist_flush(&r->n, &r->s, &c);
+    nic_bringup(&r->n);
     /* The same numbers again: not theirs is the end of the old job. */
-    setup_pair(&n, &s, &a, &b);
-    rc_pair(&n, &s, &c, &d);
-    persist_flush(&n, &s, &c);
-    persist_flush(&n, &s, &a);
-    g_assert_false(cq_poll(&n, &s.cq, &cqe));
-    persist_hold(&m, 0);
-    persist_expect(&n, &s, &c);
-    persist_expect(&n, &s, &a);
-    machine_stop(&m);
+    setup_pair(&r->n, &r->s, &r->a, &r->b);
+    rc_pair(&r->n, &r->s, &c, &d);
+    persist_flush(&r->n, &r->s, &c);
+    persist_flush(&r->n, &r->s, &r->a);
+    g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
+    persist_hold(&r->m, 0);
+    persist_expect(&r->n, &r->s, &c);
+    persist_expect(&r->n, &r->s, &r->a);
 }
 
 /* The device goes, and its machine, with a job under way. */
-static void test_persist_unplug(void)
+static void test_persist_unplug(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
-
-    persist_start(&m, &n);
-    setup_pair(&n, &s, &a, &b);
     for (unsigned i = 0; i < 3; i++) {
-        persist_flush(&n, &s, &a);
-        qpci_unplug_acpi_device_test(m.qts, "nic", PERSIST_SLOT);
-        g_free(n.pci);
-        persist_plug(&m, &n);
-        setup_pair(&n, &s, &a, &b);
+        persist_flush(&r->n, &r->s, &r->a);
+        qpci_unplug_acpi_device_test(r->m.qts, "nic", PERSIST_SLOT);
+        g_free(r->n.pci);
+        persist_plug(&r->m, &r->n);
+        setup_pair(&r->n, &r->s, &r->a, &r->b);
     }
-    persist_hold(&m, PERSIST_LONG);
-    persist_flush(&n, &s, &a);
-    persist_hold(&m, 0);
-    persist_flush(&n, &s, &a);
-    machine_stop(&m);
+    persist_hold(&r->m, PERSIST_LONG);
+    persist_flush(&r->n, &r->s, &r->a);
+    persist_hold(&r->m, 0);
+    persist_flush(&r->n, &r->s, &r->a);
 }
 
 #define PERSIST_EJECT 0xae08    /* of the PCI hot-plug controller of 'pc' */
@@ -279,28 +263,21 @@ static void test_persist_registers(void)
 }
 
 /* Neither the store that begins a job nor the monitor waits for the medium. */
-static void test_persist_monitor(void)
+static void test_persist_monitor(Rig *r)
 {
     uint64_t since;
     int64_t took;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    persist_start(&m, &n);
-    setup_pair(&n, &s, &a, &b);
-    persist_hold(&m, PERSIST_SLOW);
-    since = main_cpu_us(&m);
-    took = -unhindered_us(&m);
-    persist_flush(&n, &s, &a);
-    took += unhindered_us(&m);
+    persist_hold(&r->m, PERSIST_SLOW);
+    since = main_cpu_us(&r->m);
+    took = -unhindered_us(&r->m);
+    persist_flush(&r->n, &r->s, &r->a);
+    took += unhindered_us(&r->m);
     g_test_message("the store took %" PRId64 " us", took);
     g_assert_cmpint(took, <=, HEARD_US);
-    monitor_is_heard(&m, "a FLUSH to a slow medium", since);
-    persist_hold(&m, 0);
-    persist_expect(&n, &s, &a);
-    machine_stop(&m);
+    monitor_is_heard(&r->m, "a FLUSH to a slow medium", since);
+    persist_hold(&r->m, 0);
+    persist_expect(&r->n, &r->s, &r->a);
 }
 
 #define PERSIST_PAGES 262144u
@@ -365,14 +342,14 @@ static void test_persist_scattered(void)
 }
 
 const FakernicTest fakernic_persist_tests[] = {
-    { "persist/waits", test_persist_waits },
-    { "persist/stop", test_persist_stop },
-    { "persist/reset", test_persist_reset },
-    { "persist/unplug", test_persist_unplug },
+    { "persist/waits", ON(persist_pair, test_persist_waits) },
+    { "persist/stop", ON(persist_pair, test_persist_stop) },
+    { "persist/reset", ON(persist_pair, test_persist_reset) },
+    { "persist/unplug", ON(persist_pair, test_persist_unplug) },
     { "persist/replug", test_persist_replug },
     { "persist/no-medium", test_persist_no_medium },
     { "persist/registers", test_persist_registers },
-    { "persist/monitor", test_persist_monitor },
+    { "persist/monitor", ON(persist_pair, test_persist_monitor) },
     { "persist/scattered", test_persist_scattered },
     { NULL }
 };

@@ -102,37 +102,32 @@ static void same_list(Machine *m, const char *command, const char *key,
 
 /* ---- what is inside ------------------------------------------------------ */
 
-static void test_objects(void)
+static void test_objects(Rig *r)
 {
     struct fakernic_create_flow_req flow = { .type = FAKERNIC_FLOW_NORMAL };
     QObject *state;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b, raw;
+    Qp raw;
 
-    start_pair(&m, &n, &s, &a, &b);
-    port_up(&n, &s, &raw, 0);
+    port_up(&r->n, &r->s, &raw, 0);
     flow.qpn = LE32(raw.qpn);
-    cmd_create(&n, FAKERNIC_CMD_CREATE_FLOW, &flow, sizeof(flow));
-    one_read(&n, &s, &a);
-    cq_arm(&n, &s.cq, 0, false);
-    assert_status(qp_to(&n, b.qpn, FAKERNIC_QPS_ERR), OK);
-    state = returned(&m, "x-query-fakernic", "");
-    same(state, property(&m, "x-state"), "x-query-fakernic");
+    cmd_create(&r->n, FAKERNIC_CMD_CREATE_FLOW, &flow, sizeof(flow));
+    one_read(&r->n, &r->s, &r->a);
+    cq_arm(&r->n, &r->s.cq, 0, false);
+    assert_status(qp_to(&r->n, r->b.qpn, FAKERNIC_QPS_ERR), OK);
+    state = returned(&r->m, "x-query-fakernic", "");
+    same(state, property(&r->m, "x-state"), "x-query-fakernic");
     qobject_unref(state);
-    same_list(&m, "x-query-fakernic-qps", "qps", "x-qps", 3);
-    same_list(&m, "x-query-fakernic-cqs", "cqs", "x-cqs", 1);
-    same_list(&m, "x-query-fakernic-eqs", "eqs", "x-eqs", 2);
-    same_list(&m, "x-query-fakernic-srqs", "srqs", "x-srqs", 0);
-    same_list(&m, "x-query-fakernic-keys", "keys", "x-keys", 1);
-    same_list(&m, "x-query-fakernic-gids", NULL, "x-gids", 1);
-    same_list(&m, "x-query-fakernic-flows", NULL, "x-flows", 1);
-    machine_stop(&m);
+    same_list(&r->m, "x-query-fakernic-qps", "qps", "x-qps", 3);
+    same_list(&r->m, "x-query-fakernic-cqs", "cqs", "x-cqs", 1);
+    same_list(&r->m, "x-query-fakernic-eqs", "eqs", "x-eqs", 2);
+    same_list(&r->m, "x-query-fakernic-srqs", "srqs", "x-srqs", 0);
+    same_list(&r->m, "x-query-fakernic-keys", "keys", "x-keys", 1);
+    same_list(&r->m, "x-query-fakernic-gids", NULL, "x-gids", 1);
+    same_list(&r->m, "x-query-fakernic-flows", NULL, "x-flows", 1);
 }
 
 /* A QP of each type, and keys of several. */
-static void test_types(void)
+static void test_types(Rig *r)
 {
     static const uint8_t types[] = {
         FAKERNIC_QP_RC, FAKERNIC_QP_UC, FAKERNIC_QP_UD, FAKERNIC_QP_GSI,
@@ -147,71 +142,55 @@ static void test_types(void)
     };
     struct fakernic_create_mw_req mw = { .type = FAKERNIC_MW_TYPE_2B };
     Queue rq;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b, qp;
+    Qp qp;
 
-    start_pair(&m, &n, &s, &a, &b);
     for (unsigned i = 0; i < ARRAY_SIZE(types); i++) {
-        qp_create(&n, &qp, types[i], s.pd, &s.cq, 0);
+        qp_create(&r->n, &qp, types[i], r->s.pd, &r->s.cq, 0);
     }
-    xrc.sq_pages = queue_alloc(&n, &qp.sq, 5, FAKERNIC_SQ_BB_SHIFT);
-    xrc.pdn = LE32(s.pd);
-    xrc.send_cqn = LE32(s.cq.id);
-    cmd_create(&n, FAKERNIC_CMD_CREATE_QP, &xrc, sizeof(xrc));
-    wq.pages = queue_alloc(&n, &rq, 2, 6);
-    wq.pdn = LE32(s.pd);
-    wq.cqn = LE32(s.cq.id);
-    cmd_create(&n, FAKERNIC_CMD_CREATE_WQ, &wq, sizeof(wq));
-    mw.pdn = LE32(s.pd);
-    cmd_create(&n, FAKERNIC_CMD_CREATE_MW, &mw, sizeof(mw));
-    same_list(&m, "x-query-fakernic-qps", "qps", "x-qps",
+    xrc.sq_pages = queue_alloc(&r->n, &qp.sq, 5, FAKERNIC_SQ_BB_SHIFT);
+    xrc.pdn = LE32(r->s.pd);
+    xrc.send_cqn = LE32(r->s.cq.id);
+    cmd_create(&r->n, FAKERNIC_CMD_CREATE_QP, &xrc, sizeof(xrc));
+    wq.pages = queue_alloc(&r->n, &rq, 2, 6);
+    wq.pdn = LE32(r->s.pd);
+    wq.cqn = LE32(r->s.cq.id);
+    cmd_create(&r->n, FAKERNIC_CMD_CREATE_WQ, &wq, sizeof(wq));
+    mw.pdn = LE32(r->s.pd);
+    cmd_create(&r->n, FAKERNIC_CMD_CREATE_MW, &mw, sizeof(mw));
+    same_list(&r->m, "x-query-fakernic-qps", "qps", "x-qps",
               2 + ARRAY_SIZE(types) + 2);
-    same_list(&m, "x-query-fakernic-keys", "keys", "x-keys", 2);
-    machine_stop(&m);
+    same_list(&r->m, "x-query-fakernic-keys", "keys", "x-keys", 2);
 }
 
-static void test_a_part(void)
+static void test_a_part(Rig *r)
 {
     g_autofree char *rest = NULL;
     QDict *answer;
     uint32_t next;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    start_pair(&m, &n, &s, &a, &b);
-    answer = qobject_to(QDict, returned(&m, "x-query-fakernic-qps",
+    answer = qobject_to(QDict, returned(&r->m, "x-query-fakernic-qps",
                                         "'count': 1"));
     g_assert_cmpuint(qlist_size(qdict_get_qlist(answer, "qps")), ==, 1);
     next = qdict_get_int(answer, "next");
     qobject_unref(answer);
     rest = g_strdup_printf("'from': %u", next);
-    answer = qobject_to(QDict, returned(&m, "x-query-fakernic-qps", rest));
+    answer = qobject_to(QDict, returned(&r->m, "x-query-fakernic-qps", rest));
     g_assert_cmpuint(qlist_size(qdict_get_qlist(answer, "qps")), ==, 1);
     g_assert_false(qdict_haskey(answer, "next"));
     qobject_unref(answer);
-    refused(&m, "x-query-fakernic-qps", "'count': 0", "'count'");
-    machine_stop(&m);
+    refused(&r->m, "x-query-fakernic-qps", "'count': 0", "'count'");
 }
 
-static void test_counters(void)
+static void test_counters(Rig *r)
 {
     QObject *answer;
     QDict *device;
     QList *values;
     const QListEntry *entry;
     uint64_t seen = 0;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    start_pair(&m, &n, &s, &a, &b);
-    one_read(&n, &s, &a);
-    answer = returned(&m, "x-query-fakernic-counters", "");
+    one_read(&r->n, &r->s, &r->a);
+    answer = returned(&r->m, "x-query-fakernic-counters", "");
     device = qobject_to(QDict, qlist_peek(qobject_to(QList, answer)));
     g_assert_cmpint(qdict_get_int(device, "counter"), ==, 0);
     values = qdict_get_qlist(device, "values");
@@ -224,9 +203,8 @@ static void test_counters(void)
         }
     }
     g_assert_cmpuint(seen, >, 0);
-    g_assert_cmpuint(seen, ==, nic_stat(&n, FAKERNIC_STAT_TX_ROCE));
+    g_assert_cmpuint(seen, ==, nic_stat(&r->n, FAKERNIC_STAT_TX_ROCE));
     qobject_unref(answer);
-    machine_stop(&m);
 }
 
 static void property_set(Machine *m, const char *name, const char *words)
@@ -254,84 +232,65 @@ static void same_ring(Machine *m, const char *kind, uint32_t number,
     qobject_unref(ring);
 }
 
-static void test_rings(void)
+static void test_rings(Rig *r)
 {
     AtomicWqe atomic;
-    struct fakernic_cqe cqe;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    start_pair(&m, &n, &s, &a, &b);
-    cq_arm(&n, &s.cq, 0, false);
-    one_read(&n, &s, &a);
-    atomic = wqe_atomic(&s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 64, 1);
-    sq_put(&n, &a, &atomic, sizeof(atomic));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_SUCCESS);
-    rq_post(&n, &b.rq, 77, s.data, 300, s.key);
-    same_ring(&m, "sq", a.qpn, ", 'from': 0, 'count': 2");
-    same_ring(&m, "rq", b.qpn, "");
-    same_ring(&m, "cq", s.cq.id, "");
-    same_ring(&m, "eq", s.eq.id, "");
-    refused(&m, "x-query-fakernic-ring", "'ring': 'srq', 'number': 1",
+    cq_arm(&r->n, &r->s.cq, 0, false);
+    one_read(&r->n, &r->s, &r->a);
+    atomic = wqe_atomic(&r->s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 64, 1);
+    POST(r, atomic);
+    rig_cqe(r, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_SUCCESS);
+    rq_post(&r->n, &r->b.rq, 77, r->s.data, 300, r->s.key);
+    same_ring(&r->m, "sq", r->a.qpn, ", 'from': 0, 'count': 2");
+    same_ring(&r->m, "rq", r->b.qpn, "");
+    same_ring(&r->m, "cq", r->s.cq.id, "");
+    same_ring(&r->m, "eq", r->s.eq.id, "");
+    refused(&r->m, "x-query-fakernic-ring", "'ring': 'srq', 'number': 1",
             "there is no srq 1");
-    refused(&m, "x-query-fakernic-ring", "'ring': 'tq', 'number': 1", "tq");
-    refused(&m, "x-query-fakernic-ring",
+    refused(&r->m, "x-query-fakernic-ring", "'ring': 'tq', 'number': 1", "tq");
+    refused(&r->m, "x-query-fakernic-ring",
             "'ring': 'cq', 'number': 1, 'count': 257", "count");
-    machine_stop(&m);
 }
 
 /* What somebody has set properties to, commands neither use nor change. */
-static void test_asks_alone(void)
+static void test_asks_alone(Rig *r)
 {
     g_autofree char *words = NULL;
     QObject *part;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    start_pair(&m, &n, &s, &a, &b);
-    one_read(&n, &s, &a);
-    words = g_strdup_printf("sq %u from=0 count=1", a.qpn);
-    property_set(&m, "x-ring", words);
-    property_set(&m, "x-qps", "count=1");
-    done(&m, "x-query-fakernic-cqs", "'count': 1");
-    same_list(&m, "x-query-fakernic-cqs", "cqs", "x-cqs", 1);
-    part = returned(&m, "x-query-fakernic-qps", "");
+    one_read(&r->n, &r->s, &r->a);
+    words = g_strdup_printf("sq %u from=0 count=1", r->a.qpn);
+    property_set(&r->m, "x-ring", words);
+    property_set(&r->m, "x-qps", "count=1");
+    done(&r->m, "x-query-fakernic-cqs", "'count': 1");
+    same_list(&r->m, "x-query-fakernic-cqs", "cqs", "x-cqs", 1);
+    part = returned(&r->m, "x-query-fakernic-qps", "");
     g_assert_cmpuint(qlist_size(qdict_get_qlist(qobject_to(QDict, part),
                                                 "qps")), ==, 2);
     qobject_unref(part);
-    done(&m, "x-query-fakernic-qps", "'from': 4000000000, 'count': 1");
-    part = property(&m, "x-qps");
+    done(&r->m, "x-query-fakernic-qps", "'from': 4000000000, 'count': 1");
+    part = property(&r->m, "x-qps");
     g_assert_cmpuint(qlist_size(qobject_to(QList, part)), ==, 2);
     g_assert_true(qdict_haskey(qobject_to(QDict, qlist_entry_obj(
         QTAILQ_LAST(&qobject_to(QList, part)->head))), "next"));
     qobject_unref(part);
-    qobject_unref(returned(&m, "x-query-fakernic-ring",
+    qobject_unref(returned(&r->m, "x-query-fakernic-ring",
                            "'ring': 'cq', 'number': 1"));
-    part = property(&m, "x-ring");
+    part = property(&r->m, "x-ring");
     g_assert_cmpstr(qdict_get_str(qobject_to(QDict, part), "ring"), ==, "sq");
     g_assert_cmpint(qdict_get_int(qobject_to(QDict, part), "count"), ==, 1);
     qobject_unref(part);
-    machine_stop(&m);
 }
 
-static void test_recorder(void)
+static void test_recorder(Rig *r)
 {
     QList *records;
     QDict *last;
     const char *what;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    start_pair(&m, &n, &s, &a, &b);
-    one_read(&n, &s, &a);
-    records = qobject_to(QList, returned(&m, "x-query-fakernic-recorder",
+    one_read(&r->n, &r->s, &r->a);
+    records = qobject_to(QList, returned(&r->m, "x-query-fakernic-recorder",
                                          "'now': true"));
     last = qobject_to(QDict, qlist_entry_obj(QTAILQ_LAST(&records->head)));
     what = qdict_get_str(last, "what");
@@ -342,11 +301,10 @@ static void test_recorder(void)
         g_error("the last that it did is '%s'", what);
     }
     qobject_unref(records);
-    machine_stop(&m);
 }
 
 /* In each state there is an answer, which has its type. */
-static void test_states(void)
+static void test_states(Rig *r)
 {
     static const char *const commands[] = {
         "x-query-fakernic", "x-query-fakernic-qps", "x-query-fakernic-cqs",
@@ -355,63 +313,53 @@ static void test_states(void)
         "x-query-fakernic-flows", "x-query-fakernic-counters",
         "x-query-fakernic-recorder", "x-query-fakernic-faults",
     };
-    Machine m;
-    Nic n;
 
-    machine_start(&m, "%s,id=nic0", DEVICE);
-    nic_find(&n, &m, SLOT);
     for (unsigned state = 0; state < 4; state++) {
         for (unsigned i = 0; i < ARRAY_SIZE(commands); i++) {
-            done(&m, commands[i], "");
+            done(&r->m, commands[i], "");
         }
         switch (state) {
         case 0:
-            nic_bringup(&n);
+            nic_bringup(&r->n);
             break;
         case 1:
-            qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
+            qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'stop' }");
             break;
         case 2:
-            done(&m, "x-fakernic-fault-add",
+            done(&r->m, "x-fakernic-fault-add",
                  "'rule': { 'id': 'd', 'at': 'device', 'do': 'dead' }");
-            qtest_qmp_assert_success(m.qts, "{ 'execute': 'cont' }");
-            ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(1, 0));
+            qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'cont' }");
+            ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(1, 0));
             break;
         }
     }
-    machine_stop(&m);
 }
 
 /* ---- fault rules --------------------------------------------------------- */
 
-static void test_rules(void)
+static void test_rules(Rig *r)
 {
     QObject *answer;
     QDict *info, *event, *data;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    start_pair(&m, &n, &s, &a, &b);
-    done(&m, "x-fakernic-fault-add",
+    done(&r->m, "x-fakernic-fault-add",
          "'rule': { 'id': 'r3', 'at': 'rx', 'nth': 1, 'class': 'roce',"
          " 'opcode': 'rc-read-response-first', 'psn': '0-0xffffff',"
          " 'offset': 60, 'mask': 3, 'fix-icrc': true, 'do': 'corrupt' }");
-    g_assert_cmphex(reg_read(&n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FAULTS,
-                    !=, 0);
-    one_read(&n, &s, &a);
-    event = qtest_qmp_eventwait_ref(m.qts, "FAKERNIC_FAULT");
+    g_assert_cmphex(
+        reg_read(&r->n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FAULTS, !=, 0);
+    one_read(&r->n, &r->s, &r->a);
+    event = qtest_qmp_eventwait_ref(r->m.qts, "FAKERNIC_FAULT");
     data = qdict_get_qdict(event, "data");
     g_assert_cmpstr(qdict_get_str(data, "path"), ==, NIC0);
     g_assert_cmpstr(qdict_get_str(data, "id"), ==, "r3");
     g_assert_cmpstr(qdict_get_str(data, "at"), ==, "rx");
     g_assert_cmpstr(qdict_get_str(data, "do"), ==, "corrupt");
     g_assert_cmpint(qdict_get_int(data, "hits"), ==, 1);
-    g_assert_cmpint(qdict_get_int(data, "qpn"), ==, a.qpn);
+    g_assert_cmpint(qdict_get_int(data, "qpn"), ==, r->a.qpn);
     g_assert_cmpint(qdict_get_int(data, "untold"), ==, 0);
     qobject_unref(event);
-    answer = returned(&m, "x-query-fakernic-faults", "");
+    answer = returned(&r->m, "x-query-fakernic-faults", "");
     g_assert_cmpuint(qlist_size(qobject_to(QList, answer)), ==, 1);
     info = qobject_to(QDict, qlist_peek(qobject_to(QList, answer)));
     g_assert_cmpint(qdict_get_int(info, "matches"), ==, 1);
@@ -423,31 +371,23 @@ static void test_rules(void)
     g_assert_true(qdict_get_bool(data, "fix-icrc"));
     g_assert_cmpuint(qdict_size(data), ==, 10);
     qobject_unref(answer);
-    done(&m, "x-fakernic-fault-remove", "'id': 'r3'");
-    answer = returned(&m, "x-query-fakernic-faults", "");
+    done(&r->m, "x-fakernic-fault-remove", "'id': 'r3'");
+    answer = returned(&r->m, "x-query-fakernic-faults", "");
     g_assert_true(qlist_empty(qobject_to(QList, answer)));
     qobject_unref(answer);
-    machine_stop(&m);
 }
 
 /* What a rule froze thaws when it is removed, with all the others. */
-static void test_thaw(void)
+static void test_thaw(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
-
-    start_pair(&m, &n, &s, &a, &b);
-    done(&m, "x-fakernic-fault-add",
+    done(&r->m, "x-fakernic-fault-add",
          "'rule': { 'id': 'f', 'at': 'device', 'do': 'freeze' }");
-    ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(1, 0));
-    done(&m, "x-fakernic-fault-remove", "");
-    one_read(&n, &s, &a);
-    machine_stop(&m);
+    ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(1, 0));
+    done(&r->m, "x-fakernic-fault-remove", "");
+    one_read(&r->n, &r->s, &r->a);
 }
 
-static void test_refused(void)
+static void test_refused(Rig *r)
 {
     static const struct {
         const char *command, *arguments, *why;
@@ -473,23 +413,17 @@ static void test_refused(void)
         { "x-fakernic-fault-remove", "'id': 'a;remove=b'", "no value" },
     };
     QObject *rules;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    start_pair(&m, &n, &s, &a, &b);
     for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++) {
-        refused(&m, wrong[i].command, wrong[i].arguments, wrong[i].why);
+        refused(&r->m, wrong[i].command, wrong[i].arguments, wrong[i].why);
     }
-    rules = returned(&m, "x-query-fakernic-faults", "");
+    rules = returned(&r->m, "x-query-fakernic-faults", "");
     g_assert_true(qlist_empty(qobject_to(QList, rules)));
     qobject_unref(rules);
-    machine_stop(&m);
 }
 
 /* A typed number is the text's: nothing wraps, and what is wrong is said. */
-static void test_numbers(void)
+static void test_numbers(Rig *r)
 {
     static const char *const words[] = {
         "nth", "times", "every", "seed", "percent", "ppm", "from-ns",
@@ -497,12 +431,7 @@ static void test_numbers(void)
     };
     static const char *const values[] = { "-1", "-9223372036854775808" };
     QObject *rules;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    start_pair(&m, &n, &s, &a, &b);
     for (unsigned i = 0; i < ARRAY_SIZE(words); i++) {
         for (unsigned k = 0; k < ARRAY_SIZE(values); k++) {
             g_autofree char *rule = g_strdup_printf(
@@ -511,19 +440,18 @@ static void test_numbers(void)
             g_autofree char *why = g_strdup_printf(
                 "'%s' is no value for '%s'", values[k], words[i]);
 
-            refused(&m, "x-fakernic-fault-add", rule, why);
+            refused(&r->m, "x-fakernic-fault-add", rule, why);
         }
     }
-    refused(&m, "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
+    refused(&r->m, "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
             " 'do': 'drop', 'seed': 9223372036854775808 }", "seed");
     /* What was added in words can be typed. */
-    property_set(&m, "x-fault", "id=w at=rx nth=9223372036854775807 "
+    property_set(&r->m, "x-fault", "id=w at=rx nth=9223372036854775807 "
                  "times=9223372036854775807 every=9223372036854775807 "
-                                "seed=9223372036854775807 do=drop");
-    rules = returned(&m, "x-query-fakernic-faults", "");
+                                   "seed=9223372036854775807 do=drop");
+    rules = returned(&r->m, "x-query-fakernic-faults", "");
     g_assert_cmpuint(qlist_size(qobject_to(QList, rules)), ==, 1);
     qobject_unref(rules);
-    machine_stop(&m);
 }
 
 /* Of another device, of none, and of one that was taken away. */
@@ -566,39 +494,35 @@ static unsigned events(Machine *m, int64_t *untold)
 }
 
 /* Who does not read them has some 100 events in a second at most. */
-static void test_flood(void)
+static void test_flood(Rig *r)
 {
     int64_t untold = 0;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    start_pair(&m, &n, &s, &a, &b);
-    done(&m, "x-fakernic-fault-add", "'rule': { 'id': 'each', 'at': 'doorbell',"
-                                     " 'times': 0, 'do': 'drop' }");
+    done(&r->m, "x-fakernic-fault-add",
+         "'rule': { 'id': 'each', 'at': 'doorbell',"
+         " 'times': 0, 'do': 'drop' }");
     for (unsigned i = 0; i < 250; i++) {
-        ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(a.qpn, 0));
+        ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(r->a.qpn, 0));
     }
-    g_assert_cmpuint(events(&m, &untold), ==, 100);
+    g_assert_cmpuint(events(&r->m, &untold), ==, 100);
     g_assert_cmpint(untold, ==, 0);
-    qtest_clock_step(m.qts, SECOND);
-    ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(a.qpn, 0));
-    g_assert_cmpuint(events(&m, &untold), ==, 1);
+    qtest_clock_step(r->m.qts, SECOND);
+    ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(r->a.qpn, 0));
+    g_assert_cmpuint(events(&r->m, &untold), ==, 1);
     g_assert_cmpint(untold, ==, 150);
     /* But of the first hits of another rule. */
     for (unsigned i = 0; i < 250; i++) {
-        ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(a.qpn, 0));
+        ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(r->a.qpn, 0));
     }
-    g_assert_cmpuint(events(&m, &untold), ==, 99);
-    done(&m, "x-fakernic-fault-remove", "");
-    done(&m, "x-fakernic-fault-add", "'rule': { 'id': 'new', 'at': 'doorbell',"
-                                     " 'times': 20, 'do': 'drop' }");
+    g_assert_cmpuint(events(&r->m, &untold), ==, 99);
+    done(&r->m, "x-fakernic-fault-remove", "");
+    done(&r->m, "x-fakernic-fault-add",
+         "'rule': { 'id': 'new', 'at': 'doorbell',"
+         " 'times': 20, 'do': 'drop' }");
     for (unsigned i = 0; i < 20; i++) {
-        ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(a.qpn, 0));
+        ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(r->a.qpn, 0));
     }
-    g_assert_cmpuint(events(&m, &untold), ==, 16);
-    machine_stop(&m);
+    g_assert_cmpuint(events(&r->m, &untold), ==, 16);
 }
 
 /* A second monitor, which a test reads by lines. */
@@ -784,20 +708,20 @@ static void test_described(void)
 }
 
 const FakernicTest fakernic_qmp_tests[] = {
-    { "qmp/objects", test_objects },
-    { "qmp/types", test_types },
-    { "qmp/a-part", test_a_part },
-    { "qmp/counters", test_counters },
-    { "qmp/rings", test_rings },
-    { "qmp/asks-alone", test_asks_alone },
-    { "qmp/recorder", test_recorder },
-    { "qmp/states", test_states },
-    { "qmp/rules", test_rules },
-    { "qmp/thaw", test_thaw },
-    { "qmp/refused", test_refused },
-    { "qmp/numbers", test_numbers },
+    { "qmp/objects", ON(inside_pair, test_objects) },
+    { "qmp/types", ON(inside_pair, test_types) },
+    { "qmp/a-part", ON(inside_pair, test_a_part) },
+    { "qmp/counters", ON(inside_pair, test_counters) },
+    { "qmp/rings", ON(inside_pair, test_rings) },
+    { "qmp/asks-alone", ON(inside_pair, test_asks_alone) },
+    { "qmp/recorder", ON(inside_pair, test_recorder) },
+    { "qmp/states", BARE(test_states) },
+    { "qmp/rules", ON(inside_pair, test_rules) },
+    { "qmp/thaw", ON(inside_pair, test_thaw) },
+    { "qmp/refused", ON(inside_pair, test_refused) },
+    { "qmp/numbers", ON(inside_pair, test_numbers) },
     { "qmp/paths", test_paths },
-    { "qmp/flood", test_flood },
+    { "qmp/flood", ON(inside_pair, test_flood) },
     { "qmp/flood-for-long", test_flood_for_long },
     { "qmp/schema", test_schema },
     { "qmp/described", test_described },

@@ -56,26 +56,21 @@ static QDict *find(QList *list, const char *number, uint32_t id)
     return found;
 }
 
-static void test_qps(void)
+static void test_qps(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     QList *list;
     QDict *qp;
     struct fakernic_qp_attr attr;
     struct fakernic_id id;
 
-    start_pair(&m, &n, &s, &a, &b);
-    one_read(&n, &s, &a);
-    list = query_list(&m, "x-qps");
+    one_read(&r->n, &r->s, &r->a);
+    list = query_list(&r->m, "x-qps");
     g_assert_cmpuint(qlist_size(list), ==, 2);
     for (unsigned i = 0; i < 2; i++) {
-        const Qp *one = i ? &b : &a, *other = i ? &a : &b;
+        const Qp *one = i ? &r->b : &r->a, *other = i ? &r->a : &r->b;
 
         id.id = LE32(one->qpn);
-        assert_status(cmd(&n, FAKERNIC_CMD_QUERY_QP, &id, sizeof(id), &attr,
+        assert_status(cmd(&r->n, FAKERNIC_CMD_QUERY_QP, &id, sizeof(id), &attr,
                           sizeof(attr)), OK);
         qp = find(list, "qpn", one->qpn);
         g_assert_cmpstr(qdict_get_str(qp, "type"), ==, "RC");
@@ -90,8 +85,8 @@ static void test_qps(void)
         g_assert_cmpint(qdict_get_int(qp, "retry-left"), ==, attr.retry_cnt);
         g_assert_cmpint(qdict_get_int(qp, "una-psn"), ==,
                         le32_to_cpu(attr.sq_psn));
-        g_assert_cmpint(qdict_get_int(qp, "pdn"), ==, s.pd);
-        g_assert_cmpint(qdict_get_int(qp, "send-cqn"), ==, s.cq.id);
+        g_assert_cmpint(qdict_get_int(qp, "pdn"), ==, r->s.pd);
+        g_assert_cmpint(qdict_get_int(qp, "send-cqn"), ==, r->s.cq.id);
         g_assert_cmpint(qdict_get_int(qp, "sq-pi"), ==, i ? 0 : 1);
         g_assert_cmpint(qdict_get_int(qp, "sq-ci"), ==, i ? 0 : 1);
         g_assert_cmpint(qdict_get_int(qp, "msn"), ==, i ? 1 : 0);
@@ -99,30 +94,23 @@ static void test_qps(void)
         g_assert_true(qdict_get_bool(qp, "loopback") || i);
     }
     qobject_unref(list);
-    machine_stop(&m);
 }
 
 /* A work request that is lost on its way is in flight, and one retry less. */
-static void test_in_flight(void)
+static void test_in_flight(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     QList *list;
     QDict *qp;
     Wqe wqe;
     int64_t left;
 
-    start_pair(&m, &n, &s, &a, &b);
-    qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
                              " 'path': %s, 'property': 'x-fault', 'value':"
                              " 'at=tx times=0 do=drop' } }", NIC0);
-    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    list = query_list(&m, "x-qps");
-    qp = find(list, "qpn", a.qpn);
+    wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
+    POST(r, wqe);
+    list = query_list(&r->m, "x-qps");
+    qp = find(list, "qpn", r->a.qpn);
     g_assert_cmpint(qdict_get_int(qp, "in-flight"), ==, 1);
     g_assert_cmpint(qdict_get_int(qp, "una-psn"), !=,
                     qdict_get_int(qp, "high-psn"));
@@ -130,56 +118,49 @@ static void test_in_flight(void)
     g_assert_cmpint(left, ==, qdict_get_int(qp, "retry-cnt"));
     qobject_unref(list);
     for (unsigned ms = 0; ms < 2000; ms += 10) {
-        qtest_clock_step(m.qts, 10000000);
+        qtest_clock_step(r->m.qts, 10000000);
     }
-    list = query_list(&m, "x-qps");
-    g_assert_cmpint(qdict_get_int(find(list, "qpn", a.qpn), "retry-left"), <,
+    list = query_list(&r->m, "x-qps");
+    g_assert_cmpint(qdict_get_int(find(list, "qpn", r->a.qpn), "retry-left"), <,
                     left);
     qobject_unref(list);
-    machine_stop(&m);
 }
 
-static void test_queues(void)
+static void test_queues(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     QList *list;
     QDict *one;
 
-    start_pair(&m, &n, &s, &a, &b);
-    one_read(&n, &s, &a);
-    cq_arm(&n, &s.cq, 0, false);
-    list = query_list(&m, "x-cqs");
+    one_read(&r->n, &r->s, &r->a);
+    cq_arm(&r->n, &r->s.cq, 0, false);
+    list = query_list(&r->m, "x-cqs");
     g_assert_cmpuint(qlist_size(list), ==, 1);
-    one = find(list, "cqn", s.cq.id);
+    one = find(list, "cqn", r->s.cq.id);
     g_assert_cmpint(qdict_get_int(one, "pi"), ==, 1);
-    g_assert_cmpint(qdict_get_int(one, "depth"), ==, s.cq.depth);
-    g_assert_cmpint(qdict_get_int(one, "eqn"), ==, s.eq.id);
+    g_assert_cmpint(qdict_get_int(one, "depth"), ==, r->s.cq.depth);
+    g_assert_cmpint(qdict_get_int(one, "eqn"), ==, r->s.eq.id);
     g_assert_cmpint(qdict_get_int(one, "users"), ==, 4);
     g_assert_cmpstr(qdict_get_str(one, "armed"), ==, "any");
     g_assert_false(qdict_get_bool(one, "error"));
     qobject_unref(list);
-    list = query_list(&m, "x-eqs");
+    list = query_list(&r->m, "x-eqs");
     g_assert_cmpuint(qlist_size(list), ==, 2);
-    one = find(list, "eqn", s.eq.id);
+    one = find(list, "eqn", r->s.eq.id);
     g_assert_cmpint(qdict_get_int(one, "vector"), ==, 1);
     g_assert_true(qdict_get_bool(one, "armed"));
     g_assert_false(qdict_get_bool(one, "async"));
-    g_assert_true(qdict_get_bool(find(list, "eqn", s.async.id), "async"));
+    g_assert_true(qdict_get_bool(find(list, "eqn", r->s.async.id), "async"));
     qobject_unref(list);
-    list = query_list(&m, "x-keys");
+    list = query_list(&r->m, "x-keys");
     g_assert_cmpuint(qlist_size(list), ==, 1);
-    one = find(list, "index", FAKERNIC_GET(FAKERNIC_KEY_INDEX, s.key));
-    g_assert_cmpint(qdict_get_int(one, "pdn"), ==, s.pd);
+    one = find(list, "index", FAKERNIC_GET(FAKERNIC_KEY_INDEX, r->s.key));
+    g_assert_cmpint(qdict_get_int(one, "pdn"), ==, r->s.pd);
     g_assert_cmpint(qdict_get_int(one, "pages"), ==,
                     DATA_SIZE / FAKERNIC_PAGE_SIZE);
     qobject_unref(list);
-    list = query_list(&m, "x-srqs");
+    list = query_list(&r->m, "x-srqs");
     g_assert_true(qlist_empty(list));
     qobject_unref(list);
-    machine_stop(&m);
 }
 
 /* Which part of a list the next answer has. */
@@ -202,116 +183,95 @@ static void query_from_refused(Machine *m, const char *property,
     qobject_unref(reply);
 }
 
-static void test_a_part(void)
+static void test_a_part(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     g_autofree char *rest = NULL;
     QList *all, *list;
     uint32_t next;
 
-    start_pair(&m, &n, &s, &a, &b);
-    all = query_list(&m, "x-qps");
-    list = query_from(&m, "x-qps", "count=1");
+    all = query_list(&r->m, "x-qps");
+    list = query_from(&r->m, "x-qps", "count=1");
     g_assert_cmpuint(qlist_size(list), ==, 2);
     next = qdict_get_int(qobject_to(QDict, qlist_entry_obj(
         QTAILQ_LAST(&list->head))), "next");
     qobject_unref(list);
     rest = g_strdup_printf("from=%u", next);
-    list = query_from(&m, "x-qps", rest);
+    list = query_from(&r->m, "x-qps", rest);
     g_assert_cmpuint(qlist_size(list), ==, qlist_size(all) - 1);
-    g_assert_true(next == a.qpn || next == b.qpn);
+    g_assert_true(next == r->a.qpn || next == r->b.qpn);
     g_assert_nonnull(find(list, "qpn", next));
     qobject_unref(list);
     /* What was asked for holds once. */
-    list = query_list(&m, "x-qps");
+    list = query_list(&r->m, "x-qps");
     g_assert_cmpuint(qlist_size(list), ==, qlist_size(all));
     qobject_unref(list);
-    list = query_from(&m, "x-cqs", "from=4000000000");
+    list = query_from(&r->m, "x-cqs", "from=4000000000");
     g_assert_true(qlist_empty(list));
     qobject_unref(list);
-    list = query_from(&m, "x-qps", "from=0x0 count=010");
+    list = query_from(&r->m, "x-qps", "from=0x0 count=010");
     g_assert_cmpuint(qlist_size(list), ==, qlist_size(all));
     qobject_unref(list);
-    query_from_refused(&m, "x-qps", "from=-1");
-    query_from_refused(&m, "x-qps", "from=+1");
-    query_from_refused(&m, "x-qps", "from=4294967296");
-    query_from_refused(&m, "x-qps", "count=0x");
-    query_from_refused(&m, "x-qps", "until=3");
-    query_from_refused(&m, "x-gids", "from=1");
+    query_from_refused(&r->m, "x-qps", "from=-1");
+    query_from_refused(&r->m, "x-qps", "from=+1");
+    query_from_refused(&r->m, "x-qps", "from=4294967296");
+    query_from_refused(&r->m, "x-qps", "count=0x");
+    query_from_refused(&r->m, "x-qps", "until=3");
+    query_from_refused(&r->m, "x-gids", "from=1");
     qobject_unref(all);
-    machine_stop(&m);
 }
 
-static void test_device(void)
+static void test_device(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     QDict *state, *use;
 
-    start_pair(&m, &n, &s, &a, &b);
-    one_read(&n, &s, &a);
-    state = query_dict(&m, "x-state");
+    one_read(&r->n, &r->s, &r->a);
+    state = query_dict(&r->m, "x-state");
     g_assert_cmpint(qdict_get_int(state, "status"), ==,
                     FAKERNIC_STATUS_READY | FAKERNIC_STATUS_ENABLED);
     g_assert_true(qdict_get_bool(state, "running"));
-    g_assert_cmpint(qdict_get_int(state, "command-ci"), ==, n.cmd_pi);
+    g_assert_cmpint(qdict_get_int(state, "command-ci"), ==, r->n.cmd_pi);
     use = qdict_get_qdict(state, "qp");
     g_assert_cmpint(qdict_get_int(use, "used"), ==, 2);
     g_assert_cmpint(qdict_get_int(use, "limit"), ==, 64);
     g_assert_cmpint(qdict_get_int(qdict_get_qdict(state, "mr"), "used"), ==, 1);
     g_assert_cmpint(qdict_get_int(qdict_get_qdict(state, "eq"), "used"), ==, 2);
     qobject_unref(state);
-    machine_stop(&m);
 }
 
-static void test_counters(void)
+static void test_counters(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     struct fakernic_set_qp_counter_req bind = { 0 };
     QList *list;
     QDict *one;
     uint32_t id;
 
-    start_pair(&m, &n, &s, &a, &b);
-    id = cmd_create(&n, FAKERNIC_CMD_CREATE_COUNTER, NULL, 0);
-    bind.qpn = LE32(a.qpn);
+    id = cmd_create(&r->n, FAKERNIC_CMD_CREATE_COUNTER, NULL, 0);
+    bind.qpn = LE32(r->a.qpn);
     bind.id = LE32(id);
-    assert_status(CMD(&n, SET_QP_COUNTER, bind), OK);
-    qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+    assert_status(CMD(&r->n, SET_QP_COUNTER, bind), OK);
+    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
                              " 'path': %s, 'property': 'x-fault', 'value':"
                              " 'at=rx opcode=rc-read-response-first do=drop'"
                              " } }", NIC0);
-    one_read(&n, &s, &a);
-    list = query_list(&m, "x-counters");
+    one_read(&r->n, &r->s, &r->a);
+    list = query_list(&r->m, "x-counters");
     g_assert_cmpuint(qlist_size(list), ==, 2);
     one = find(list, "counter", 0);
     g_assert_cmpuint(qdict_size(one), ==, FAKERNIC_STAT_COUNT + 1);
     g_assert_cmpint(qdict_get_int(one, "tx_roce"), ==,
-                    nic_stat(&n, FAKERNIC_STAT_TX_ROCE));
+                    nic_stat(&r->n, FAKERNIC_STAT_TX_ROCE));
     g_assert_cmpint(qdict_get_int(one, "rx_roce_bytes"), ==,
-                    nic_stat(&n, FAKERNIC_STAT_RX_ROCE_BYTES));
+                    nic_stat(&r->n, FAKERNIC_STAT_RX_ROCE_BYTES));
     g_assert_cmpint(qdict_get_int(one, "tx_roce"), >, 0);
     one = find(list, "counter", id);
     g_assert_cmpint(qdict_get_int(one, "users"), ==, 1);
     g_assert_cmpint(qdict_get_int(one, "implied_nak"), ==, 1);
     g_assert_false(qdict_haskey(one, "timeouts"));
     qobject_unref(list);
-    machine_stop(&m);
 }
 
-static void test_gids_and_flows(void)
+static void test_gids_and_flows(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp raw;
     QList *list;
     QDict *one;
@@ -321,12 +281,8 @@ static void test_gids_and_flows(void)
     };
     uint32_t id;
 
-    machine_start(&m, "%s,id=nic0", DEVICE);
-    nic_find(&n, &m, SLOT);
-    nic_bringup(&n);
-    setup(&n, &s);
-    port_up(&n, &s, &raw, 0);
-    list = query_list(&m, "x-gids");
+    port_up(&r->n, &r->s, &raw, 0);
+    list = query_list(&r->m, "x-gids");
     g_assert_cmpuint(qlist_size(list), ==, 1);
     one = find(list, "index", 0);
     g_assert_cmpstr(qdict_get_str(one, "gid"), ==,
@@ -335,14 +291,14 @@ static void test_gids_and_flows(void)
     g_assert_cmpstr(qdict_get_str(one, "mac"), ==, MAC_STRING);
     g_assert_cmpint(qdict_get_int(one, "vlan"), ==, FAKERNIC_VLAN_NONE);
     qobject_unref(list);
-    list = query_list(&m, "x-flows");
+    list = query_list(&r->m, "x-flows");
     g_assert_true(qlist_empty(list));
     qobject_unref(list);
     flow.qpn = LE32(raw.qpn);
     memset(flow.mask.dmac, 0xff, 6);
     memcpy(flow.value.dmac, nic_mac, 6);
-    id = cmd_create(&n, FAKERNIC_CMD_CREATE_FLOW, &flow, sizeof(flow));
-    list = query_list(&m, "x-flows");
+    id = cmd_create(&r->n, FAKERNIC_CMD_CREATE_FLOW, &flow, sizeof(flow));
+    list = query_list(&r->m, "x-flows");
     one = find(list, "flow", id);
     g_assert_cmpint(qdict_get_int(one, "qpn"), ==, raw.qpn);
     g_assert_cmpint(qdict_get_int(one, "priority"), ==, 3);
@@ -351,7 +307,6 @@ static void test_gids_and_flows(void)
     g_assert_true(g_str_has_prefix(qdict_get_str(one, "mask"),
                                    "ffffffffffff0000"));
     qobject_unref(list);
-    machine_stop(&m);
 }
 
 /* ---- rings --------------------------------------------------------------- */
@@ -419,81 +374,70 @@ static void assert_segment(QDict *entry, uint64_t address, uint32_t length,
     g_assert_cmphex(entry_number(sge, "lkey"), ==, key);
 }
 
-static void test_send_ring(void)
+static void test_send_ring(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b, c;
+    Qp c;
     QList *list;
     QDict *one;
     Wqe wqe;
 
-    start_pair(&m, &n, &s, &a, &b);
-    one_read(&n, &s, &a);
+    one_read(&r->n, &r->s, &r->a);
     /* Fetched and done: there is nothing next, but it is still there. */
-    qobject_unref(look(&m, "sq", a.qpn, "", 0));
-    list = look(&m, "sq", a.qpn, " from=0 count=1", 1);
+    qobject_unref(look(&r->m, "sq", r->a.qpn, "", 0));
+    list = look(&r->m, "sq", r->a.qpn, " from=0 count=1", 1);
     one = find(list, "index", 0);
     g_assert_cmpstr(qdict_get_str(one, "opcode"), ==, "RDMA_READ");
     g_assert_cmpuint(entry_number(one, "vendor-err"), ==, 0);
-    g_assert_cmpuint(entry_number(one, "rkey"), ==, s.key);
-    g_assert_cmphex(entry_number(one, "remote-address"), ==, s.data);
-    assert_segment(one, s.data + 16384, 5000, s.key);
+    g_assert_cmpuint(entry_number(one, "rkey"), ==, r->s.key);
+    g_assert_cmphex(entry_number(one, "remote-address"), ==, r->s.data);
+    assert_segment(one, r->s.data + 16384, 5000, r->s.key);
     qobject_unref(list);
     /* A QP that does not send yet: all of it waits, right or wrong. */
-    qp_create(&n, &c, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
-    wqe = wqe_send(&s, 64, 100);
-    sq_put(&n, &c, &wqe, sizeof(wqe));
+    qp_create(&r->n, &c, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
+    wqe = wqe_send(&r->s, 64, 100);
+    sq_put(&r->n, &c, &wqe, sizeof(wqe));
     wqe.hdr.opcode = 99;
-    sq_put(&n, &c, &wqe, sizeof(wqe));
-    sq_ring(&n, &c);
-    list = look(&m, "sq", c.qpn, "", 2);
+    sq_put(&r->n, &c, &wqe, sizeof(wqe));
+    sq_ring(&r->n, &c);
+    list = look(&r->m, "sq", c.qpn, "", 2);
     one = find(list, "index", 0);
     g_assert_cmpstr(qdict_get_str(one, "opcode"), ==, "SEND");
-    assert_segment(one, s.data + 64, 100, s.key);
+    assert_segment(one, r->s.data + 64, 100, r->s.key);
     one = find(list, "index", 1);
     g_assert_cmpuint(entry_number(one, "vendor-err"), ==,
                      FAKERNIC_VENDOR_SQ_OPCODE);
     qobject_unref(list);
-    machine_stop(&m);
 }
 
-static void test_other_rings(void)
+static void test_other_rings(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     QList *list;
     QDict *one;
 
-    start_pair(&m, &n, &s, &a, &b);
-    cq_arm(&n, &s.cq, 0, false);
-    one_read(&n, &s, &a);
-    list = look(&m, "cq", s.cq.id, "", 1);
+    cq_arm(&r->n, &r->s.cq, 0, false);
+    one_read(&r->n, &r->s, &r->a);
+    list = look(&r->m, "cq", r->s.cq.id, "", 1);
     one = find(list, "index", 0);
     g_assert_cmpstr(qdict_get_str(one, "opcode"), ==, "RDMA_READ");
     g_assert_cmpstr(qdict_get_str(one, "status"), ==, "SUCCESS");
-    g_assert_cmpuint(entry_number(one, "qpn"), ==, a.qpn);
+    g_assert_cmpuint(entry_number(one, "qpn"), ==, r->a.qpn);
     g_assert_cmpuint(entry_number(one, "owner"), ==, 1);
     qobject_unref(list);
-    list = look(&m, "eq", s.eq.id, "", 1);
+    list = look(&r->m, "eq", r->s.eq.id, "", 1);
     one = find(list, "index", 0);
     g_assert_cmpstr(qdict_get_str(one, "type"), ==, "COMPLETION");
-    g_assert_cmpuint(entry_number(one, "id"), ==, s.cq.id);
+    g_assert_cmpuint(entry_number(one, "id"), ==, r->s.cq.id);
     qobject_unref(list);
-    qobject_unref(look(&m, "rq", b.qpn, "", 0));
-    rq_post(&n, &b.rq, 77, s.data, 300, s.key);
-    list = look(&m, "rq", b.qpn, "", 1);
+    qobject_unref(look(&r->m, "rq", r->b.qpn, "", 0));
+    rq_post(&r->n, &r->b.rq, 77, r->s.data, 300, r->s.key);
+    list = look(&r->m, "rq", r->b.qpn, "", 1);
     one = find(list, "index", 0);
     g_assert_cmpuint(entry_number(one, "tag"), ==, 77);
-    assert_segment(one, s.data, 300, s.key);
+    assert_segment(one, r->s.data, 300, r->s.key);
     qobject_unref(list);
-    machine_stop(&m);
 }
 
-static void test_no_ring(void)
+static void test_no_ring(Rig *r)
 {
     static const struct {
         const char *words, *why;
@@ -516,36 +460,31 @@ static void test_no_ring(void)
         { "eq 1 from=x", "from=" },
         { "eq 1 1", "'1' is not" },
     };
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     QDict *reply;
 
-    start_pair(&m, &n, &s, &a, &b);
-    reply = qtest_qmp(m.qts, "{ 'execute': 'qom-get', 'arguments': {"
+    reply = qtest_qmp(r->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
                       " 'path': %s, 'property': 'x-ring' } }", NIC0);
     g_assert_true(qdict_haskey(reply, "error"));
     qobject_unref(reply);
     for (unsigned i = 0; i < G_N_ELEMENTS(wrong); i++) {
-        look_fails(&m, wrong[i].words, wrong[i].why);
+        look_fails(&r->m, wrong[i].words, wrong[i].why);
     }
-    qobject_unref(look(&m, "sq", a.qpn, "", 0));
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, a.qpn), OK);
-    reply = qtest_qmp(m.qts, "{ 'execute': 'qom-get', 'arguments': {"
+    qobject_unref(look(&r->m, "sq", r->a.qpn, "", 0));
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, r->a.qpn), OK);
+    reply = qtest_qmp(r->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
                       " 'path': %s, 'property': 'x-ring' } }", NIC0);
     g_assert_nonnull(strstr(qdict_get_str(qdict_get_qdict(reply, "error"),
                                           "desc"), "there is no sq"));
     qobject_unref(reply);
     /* Its memory is still there, but the device may not reach it. */
-    qobject_unref(look(&m, "sq", b.qpn, "", 0));
-    qpci_config_writew(n.pci, PCI_COMMAND, PCI_COMMAND_MEMORY);
-    reply = qtest_qmp(m.qts, "{ 'execute': 'qom-get', 'arguments': {"
+    qobject_unref(look(&r->m, "sq", r->b.qpn, "", 0));
+    qpci_config_writew(r->n.pci, PCI_COMMAND, PCI_COMMAND_MEMORY);
+    reply = qtest_qmp(r->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
                       " 'path': %s, 'property': 'x-ring' } }", NIC0);
-    g_assert_nonnull(strstr(qdict_get_str(qdict_get_qdict(reply, "error"),
-                                          "desc"), "out of the device's reach"));
+    g_assert_nonnull(
+        strstr(qdict_get_str(qdict_get_qdict(reply, "error"), "desc"),
+               "out of the device's reach"));
     qobject_unref(reply);
-    machine_stop(&m);
 }
 
 /* ---- from the guest ------------------------------------------------------ */
@@ -601,78 +540,60 @@ static void dump_is(Machine *m, Nic *n, uint8_t kind, uint32_t id,
     qobject_unref(list);
 }
 
-static void test_dump(void)
+static void test_dump(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     g_autofree char *text = NULL, *again = NULL;
 
-    start_pair(&m, &n, &s, &a, &b);
-    one_read(&n, &s, &a);
-    dump_is(&m, &n, FAKERNIC_DUMP_QP, a.qpn, "x-qps", "qpn", a.qpn);
-    dump_is(&m, &n, FAKERNIC_DUMP_CQ, s.cq.id, "x-cqs", "cqn", s.cq.id);
-    dump_is(&m, &n, FAKERNIC_DUMP_EQ, s.eq.id, "x-eqs", "eqn", s.eq.id);
-    dump_is(&m, &n, FAKERNIC_DUMP_KEY, s.key, "x-keys", "key", s.key);
-    text = dump(&n, FAKERNIC_DUMP_RECORDER, 0, DUMP_ROOM);
+    one_read(&r->n, &r->s, &r->a);
+    dump_is(&r->m, &r->n, FAKERNIC_DUMP_QP, r->a.qpn, "x-qps", "qpn", r->a.qpn);
+    dump_is(&r->m, &r->n, FAKERNIC_DUMP_CQ, r->s.cq.id, "x-cqs", "cqn",
+            r->s.cq.id);
+    dump_is(&r->m, &r->n, FAKERNIC_DUMP_EQ, r->s.eq.id, "x-eqs", "eqn",
+            r->s.eq.id);
+    dump_is(&r->m, &r->n, FAKERNIC_DUMP_KEY, r->s.key, "x-keys", "key",
+            r->s.key);
+    text = dump(&r->n, FAKERNIC_DUMP_RECORDER, 0, DUMP_ROOM);
     g_assert_nonnull(strstr(text, " cqe "));
     g_assert_nonnull(strstr(text, " dma_read address="));
-    again = dump(&n, FAKERNIC_DUMP_FAULTS, 0, 10);
+    again = dump(&r->n, FAKERNIC_DUMP_FAULTS, 0, 10);
     g_assert_cmpstr(again, ==, "");
-    machine_stop(&m);
 }
 
 /* What led to the first error is told after the reset, too. */
-static void test_dump_of_an_error(void)
+static void test_dump_of_an_error(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     Wqe wqe;
-    struct fakernic_cqe cqe;
     g_autofree char *text = NULL;
 
-    start_pair(&m, &n, &s, &a, &b);
-    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
+    wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
     wqe.rdma.sge[0].lkey ^= LE32(1);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_READ,
-              FAKERNIC_WC_LOC_PROT_ERR);
-    nic_reset(&n);
-    nic_bringup(&n);
-    text = dump(&n, FAKERNIC_DUMP_RECORDER, 0, DUMP_ROOM);
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_READ, FAKERNIC_WC_LOC_PROT_ERR);
+    nic_reset(&r->n);
+    nic_bringup(&r->n);
+    text = dump(&r->n, FAKERNIC_DUMP_RECORDER, 0, DUMP_ROOM);
     g_assert_nonnull(strstr(text, " wqe "));
     g_assert_nonnull(strstr(text, " qp_error "));
     g_assert_null(strstr(text, " reset "));
-    machine_stop(&m);
 }
 
-static void test_dump_refused(void)
+static void test_dump_refused(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
-
-    start_pair(&m, &n, &s, &a, &b);
-    assert_status(dump_status(&n, 0, 1, 10, 0), BAD_PARAM);
-    assert_status(dump_status(&n, 6, 1, 10, 0), BAD_PARAM);
-    assert_status(dump_status(&n, FAKERNIC_DUMP_QP, 40000, 10, 0), BAD_ID);
-    assert_status(dump_status(&n, FAKERNIC_DUMP_KEY, 0xffffffff, 10, 0),
+    assert_status(dump_status(&r->n, 0, 1, 10, 0), BAD_PARAM);
+    assert_status(dump_status(&r->n, 6, 1, 10, 0), BAD_PARAM);
+    assert_status(dump_status(&r->n, FAKERNIC_DUMP_QP, 40000, 10, 0), BAD_ID);
+    assert_status(dump_status(&r->n, FAKERNIC_DUMP_KEY, 0xffffffff, 10, 0),
                   BAD_ID);
-    assert_status(dump_status(&n, FAKERNIC_DUMP_SRQ, 1, 10, 0), BAD_ID);
-    assert_status(dump_status(&n, FAKERNIC_DUMP_RECORDER, 1, 10, 0), BAD_ID);
-    assert_status(dump_status(&n, FAKERNIC_DUMP_QP, a.qpn, 10, 1), BAD_STATE);
-    assert_status(dump_status(&n, FAKERNIC_DUMP_QP, a.qpn,
+    assert_status(dump_status(&r->n, FAKERNIC_DUMP_SRQ, 1, 10, 0), BAD_ID);
+    assert_status(dump_status(&r->n, FAKERNIC_DUMP_RECORDER, 1, 10, 0), BAD_ID);
+    assert_status(dump_status(&r->n, FAKERNIC_DUMP_QP, r->a.qpn, 10, 1),
+                  BAD_STATE);
+    assert_status(dump_status(&r->n, FAKERNIC_DUMP_QP, r->a.qpn,
                               FAKERNIC_DUMP_LENGTH_MAX + 1, 0), BAD_PARAM);
-    assert_status(dump_status(&n, FAKERNIC_DUMP_QP, a.qpn, 0, 0), OK);
-    assert_status(dump_status(&n, FAKERNIC_DUMP_QP, a.qpn, 10, 1), OK);
-    assert_status(dump_status(&n, FAKERNIC_DUMP_QP, a.qpn, 10, 1000000),
+    assert_status(dump_status(&r->n, FAKERNIC_DUMP_QP, r->a.qpn, 0, 0), OK);
+    assert_status(dump_status(&r->n, FAKERNIC_DUMP_QP, r->a.qpn, 10, 1), OK);
+    assert_status(dump_status(&r->n, FAKERNIC_DUMP_QP, r->a.qpn, 10, 1000000),
                   BAD_PARAM);
-    machine_stop(&m);
 }
 
 /* Of a rule in words. */
@@ -832,69 +753,62 @@ static void srq_ring_is(Machine *m, uint32_t pi, uint32_t ci, uint32_t record)
 }
 
 /* Three receives, of which one is taken; then fewer than the limit are left. */
-static void test_srqs(void)
+static void test_srqs(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp a, b;
     Queue srq, xrc;
     SrqSeen want;
     uint32_t xrcdn;
     Wqe wqe;
 
-    machine_start(&m, "%s,id=nic0", DEVICE);
-    nic_find(&n, &m, SLOT);
-    nic_bringup(&n);
-    setup(&n, &s);
-    srq_create(&n, &srq, s.pd, 0, 0);
-    want = (SrqSeen) { .pdn = s.pd };
-    srq_is(&m, &n, &srq, want);
-    qobject_unref(look(&m, "srq", srq.id, "", 0));
-    srq_pair(&n, &s, &a, &b, &srq);
+    srq_create(&r->n, &srq, r->s.pd, 0, 0);
+    want = (SrqSeen) { .pdn = r->s.pd };
+    srq_is(&r->m, &r->n, &srq, want);
+    qobject_unref(look(&r->m, "srq", srq.id, "", 0));
+    srq_pair(&r->n, &r->s, &a, &b, &srq);
     for (uint32_t i = 0; i < 3; i++) {
-        rq_post(&n, &srq, 70 + i, s.data + 1024 * i, 300 + i, s.key);
+        rq_post(&r->n, &srq, 70 + i, r->s.data + 1024 * i, 300 + i, r->s.key);
     }
-    srq_set_limit(&n, &srq, 2);
-    srq_send(&n, &s, &a, 70);
-    want = (SrqSeen) { .pdn = s.pd, .pi = 3, .ci = 1, .limit = 2, .users = 1 };
-    srq_is(&m, &n, &srq, want);
-    srq_holds(&m, &s, &srq, "", 1, 2);
-    srq_ring_is(&m, 3, 1, 3);
-    srq_holds(&m, &s, &srq, " from=0 count=1", 0, 1);
+    srq_set_limit(&r->n, &srq, 2);
+    srq_send(&r->n, &r->s, &a, 70);
+    want =
+        (SrqSeen) { .pdn = r->s.pd, .pi = 3, .ci = 1, .limit = 2, .users = 1 };
+    srq_is(&r->m, &r->n, &srq, want);
+    srq_holds(&r->m, &r->s, &srq, "", 1, 2);
+    srq_ring_is(&r->m, 3, 1, 3);
+    srq_holds(&r->m, &r->s, &srq, " from=0 count=1", 0, 1);
 
     /* Posted, and the device has not looked yet. */
-    rq_post(&n, &srq, 73, s.data + 1024 * 3, 303, s.key);
-    srq_is(&m, &n, &srq, want);
-    srq_holds(&m, &s, &srq, "", 1, 3);
-    srq_ring_is(&m, 3, 1, 4);
+    rq_post(&r->n, &srq, 73, r->s.data + 1024 * 3, 303, r->s.key);
+    srq_is(&r->m, &r->n, &srq, want);
+    srq_holds(&r->m, &r->s, &srq, "", 1, 3);
+    srq_ring_is(&r->m, 3, 1, 4);
 
     /* Of an XRC domain, with a CQ of its own. */
-    xrcdn = cmd_create(&n, FAKERNIC_CMD_ALLOC_XRCD, NULL, 0);
-    srq_create(&n, &xrc, s.pd, xrcdn, s.cq.id);
-    srq_is(&m, &n, &xrc, (SrqSeen) { .pdn = s.pd, .xrcdn = xrcdn,
-                                     .cqn = s.cq.id });
+    xrcdn = cmd_create(&r->n, FAKERNIC_CMD_ALLOC_XRCD, NULL, 0);
+    srq_create(&r->n, &xrc, r->s.pd, xrcdn, r->s.cq.id);
+    srq_is(&r->m, &r->n, &xrc, (SrqSeen) { .pdn = r->s.pd, .xrcdn = xrcdn,
+                                     .cqn = r->s.cq.id });
 
     for (uint32_t i = 1; i < 4; i++) {
-        srq_send(&n, &s, &a, 70 + i);
+        srq_send(&r->n, &r->s, &a, 70 + i);
     }
-    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_SRQ_LIMIT), ==,
-                     srq.id);
-    want = (SrqSeen) { .pdn = s.pd, .pi = 4, .ci = 4, .users = 1 };
-    srq_is(&m, &n, &srq, want);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_SRQ_LIMIT),
+                     ==, srq.id);
+    want = (SrqSeen) { .pdn = r->s.pd, .pi = 4, .ci = 4, .users = 1 };
+    srq_is(&r->m, &r->n, &srq, want);
 
     /* More are said to be there than there is room for. */
-    queue_record(&n, &srq, 100);
-    wqe = wqe_send(&s, 0, 16);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_SRQ_ERROR), ==,
-                     srq.id);
+    queue_record(&r->n, &srq, 100);
+    wqe = wqe_send(&r->s, 0, 16);
+    sq_put(&r->n, &a, &wqe, sizeof(wqe));
+    sq_ring(&r->n, &a);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_SRQ_ERROR),
+                     ==, srq.id);
     want.error = true;
-    srq_is(&m, &n, &srq, want);
-    qobject_unref(look(&m, "srq", srq.id, "", 0));
-    srq_ring_is(&m, 4, 4, 100);
-    machine_stop(&m);
+    srq_is(&r->m, &r->n, &srq, want);
+    qobject_unref(look(&r->m, "srq", srq.id, "", 0));
+    srq_ring_is(&r->m, 4, 4, 100);
 }
 
 /* ---- at any time --------------------------------------------------------- */
@@ -948,39 +862,36 @@ static void assert_same_text(Machine *m, const char *property,
 
 static void test_any_time(void)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
+    Rig r;
     g_autofree char *before = NULL, *after = NULL;
     g_autofree char *recorded = NULL, *counted = NULL;
 
-    machine_start(&m, "%s,id=nic0", DEVICE);
-    assert_still(&m);
-    machine_stop(&m);
-    start_pair(&m, &n, &s, &a, &b);
-    one_read(&n, &s, &a);
-    assert_still(&m);
-    recorded = query_text(&m, "x-recorder");
-    counted = query_text(&m, "x-counters");
-    qobject_unref(look(&m, "sq", a.qpn, " from=0 count=256", 32));
-    assert_same_text(&m, "x-recorder", recorded);
-    assert_same_text(&m, "x-counters", counted);
-    qtest_qmp_assert_success(m.qts, "{ 'execute': 'stop' }");
-    g_assert_true(state_is(&m, "stopped"));
-    assert_still(&m);
-    qtest_qmp_assert_success(m.qts, "{ 'execute': 'cont' }");
-    before = query_text(&m, "x-qps");
-    rule(&m, "id=ice at=device do=freeze", "frozen");
-    assert_still(&m);
-    after = query_text(&m, "x-qps");
+    rig_bare(&r);
+    assert_still(&r.m);
+    machine_stop(&r.m);
+    inside_pair(&r);
+    one_read(&r.n, &r.s, &r.a);
+    assert_still(&r.m);
+    recorded = query_text(&r.m, "x-recorder");
+    counted = query_text(&r.m, "x-counters");
+    qobject_unref(look(&r.m, "sq", r.a.qpn, " from=0 count=256", 32));
+    assert_same_text(&r.m, "x-recorder", recorded);
+    assert_same_text(&r.m, "x-counters", counted);
+    qtest_qmp_assert_success(r.m.qts, "{ 'execute': 'stop' }");
+    g_assert_true(state_is(&r.m, "stopped"));
+    assert_still(&r.m);
+    qtest_qmp_assert_success(r.m.qts, "{ 'execute': 'cont' }");
+    before = query_text(&r.m, "x-qps");
+    rule(&r.m, "id=ice at=device do=freeze", "frozen");
+    assert_still(&r.m);
+    after = query_text(&r.m, "x-qps");
     g_assert_cmpstr(before, ==, after);
-    qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+    qtest_qmp_assert_success(r.m.qts, "{ 'execute': 'qom-set', 'arguments': {"
                              " 'path': %s, 'property': 'x-fault', 'value':"
                              " 'remove=ice' } }", NIC0);
-    rule(&m, "at=device do=dead", "dead");
-    assert_still(&m);
-    machine_stop(&m);
+    rule(&r.m, "at=device do=dead", "dead");
+    assert_still(&r.m);
+    machine_stop(&r.m);
 }
 
 /* All of it, as text, to be compared and freed. */
@@ -999,49 +910,43 @@ static char *everything(Machine *m)
 /*
  * A device that has failed keeps what it was doing, for whoever wants to see.
  */
-static void test_fatal(void)
+static void test_fatal(Rig *r)
 {
     static const char *const kept[] = { "x-qps", "x-cqs", "x-srqs", "x-keys",
                                         "x-gids", "x-flows" };
     char *before[G_N_ELEMENTS(kept)];
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     QList *list;
     QDict *state;
 
-    start_pair(&m, &n, &s, &a, &b);
-    one_read(&n, &s, &a);
+    one_read(&r->n, &r->s, &r->a);
     for (unsigned i = 0; i < G_N_ELEMENTS(kept); i++) {
-        before[i] = query_text(&m, kept[i]);
+        before[i] = query_text(&r->m, kept[i]);
     }
-    g_assert_true(state_is(&m, "running"));
-    qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+    g_assert_true(state_is(&r->m, "running"));
+    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
                              " 'path': %s, 'property': 'x-fault', 'value':"
                              " 'at=device code=5 do=fatal' } }", NIC0);
-    while (state_is(&m, "running")) {
+    while (state_is(&r->m, "running")) {
         g_usleep(1000);
     }
-    assert_still(&m);
-    state = query_dict(&m, "x-state");
+    assert_still(&r->m);
+    state = query_dict(&r->m, "x-state");
     g_assert_cmphex(qdict_get_int(state, "status") & FAKERNIC_STATUS_FATAL, !=,
                     0);
     g_assert_cmpint(qdict_get_int(state, "fatal-code"), ==, 5);
     qobject_unref(state);
     for (unsigned i = 0; i < G_N_ELEMENTS(kept); i++) {
-        assert_same_text(&m, kept[i], before[i]);
+        assert_same_text(&r->m, kept[i], before[i]);
         g_free(before[i]);
     }
-    list = look(&m, "sq", a.qpn, " from=0 count=1", 1);
+    list = look(&r->m, "sq", r->a.qpn, " from=0 count=1", 1);
     g_assert_cmpstr(qdict_get_str(find(list, "index", 0), "opcode"), ==,
                     "RDMA_READ");
     qobject_unref(list);
-    list = look(&m, "eq", s.async.id, "", 1);
+    list = look(&r->m, "eq", r->s.async.id, "", 1);
     g_assert_cmpstr(qdict_get_str(find(list, "index", 0), "type"), ==,
                     "DEVICE_FATAL");
     qobject_unref(list);
-    machine_stop(&m);
 }
 
 static const char *const of_a_reset[] = {
@@ -1165,23 +1070,23 @@ static void test_removed(void)
 }
 
 const FakernicTest fakernic_query_tests[] = {
-    { "query/qps", test_qps },
-    { "query/in-flight", test_in_flight },
-    { "query/queues", test_queues },
-    { "query/srqs", test_srqs },
-    { "query/a-part", test_a_part },
-    { "query/device", test_device },
-    { "query/counters", test_counters },
-    { "query/gids-and-flows", test_gids_and_flows },
-    { "query/send-ring", test_send_ring },
-    { "query/other-rings", test_other_rings },
-    { "query/no-ring", test_no_ring },
-    { "query/dump", test_dump },
-    { "query/dump-of-an-error", test_dump_of_an_error },
-    { "query/dump-refused", test_dump_refused },
+    { "query/qps", ON(inside_pair, test_qps) },
+    { "query/in-flight", ON(inside_pair, test_in_flight) },
+    { "query/queues", ON(inside_pair, test_queues) },
+    { "query/srqs", READY(test_srqs) },
+    { "query/a-part", ON(inside_pair, test_a_part) },
+    { "query/device", ON(inside_pair, test_device) },
+    { "query/counters", ON(inside_pair, test_counters) },
+    { "query/gids-and-flows", READY(test_gids_and_flows) },
+    { "query/send-ring", ON(inside_pair, test_send_ring) },
+    { "query/other-rings", ON(inside_pair, test_other_rings) },
+    { "query/no-ring", ON(inside_pair, test_no_ring) },
+    { "query/dump", ON(inside_pair, test_dump) },
+    { "query/dump-of-an-error", ON(inside_pair, test_dump_of_an_error) },
+    { "query/dump-refused", ON(inside_pair, test_dump_refused) },
     { "query/guest-faults", test_guest_faults },
     { "query/any-time", test_any_time },
-    { "query/fatal", test_fatal },
+    { "query/fatal", ON(inside_pair, test_fatal) },
     { "query/mid-reset", test_mid_reset },
     { "query/removed", test_removed },
     {}

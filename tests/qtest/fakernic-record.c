@@ -59,6 +59,11 @@ static void start_recorded(Machine *m, Nic *n, Setup *s, Qp *a, Qp *b,
     setup_pair(n, s, a, b);
 }
 
+static void recorded_pair(Rig *r)
+{
+    start_recorded(&r->m, &r->n, &r->s, &r->a, &r->b, "");
+}
+
 /* A file for the device to record to, and the option that names it. */
 typedef struct File {
     char *path, *option;
@@ -81,7 +86,7 @@ static void file_drop(File *f)
     g_free(f->option);
 }
 
-static void test_story(void)
+static void test_story(Rig *r)
 {
     static const char *const words[] = {
         " doorbell_sq ", " dma_read ", " wqe ", "opcode=4", " dma_read ",
@@ -89,39 +94,27 @@ static void test_story(void)
         " rx ", " tx ", " rx ", " cqe ", " dma_write ", " cqe_visible ", NULL
     };
     g_autofree char *text = NULL;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    start_recorded(&m, &n, &s, &a, &b, "");
-    one_write(&n, &s, &a);
-    text = recorded(&m);
+    one_write(&r->n, &r->s, &r->a);
+    text = recorded(&r->m);
     assert_story(text, words);
-    machine_stop(&m);
 }
 
 /* The ring holds 1,024, and goes round. */
-static void test_round(void)
+static void test_round(Rig *r)
 {
     g_autofree char *text = NULL;
     g_auto(GStrv) lines = NULL;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    start_recorded(&m, &n, &s, &a, &b, "");
     for (unsigned i = 0; i < 80; i++) {
-        one_write(&n, &s, &a);
+        one_write(&r->n, &r->s, &r->a);
     }
-    text = recorded(&m);
+    text = recorded(&r->m);
     lines = g_strsplit(text, "\n", -1);
     g_assert_cmpuint(g_strv_length(lines), ==, 1024 + 1);
     g_assert_cmpuint(strtoul(lines[0], NULL, 10), >, 0);
     g_assert_cmpuint(strtoul(lines[1023], NULL, 10), ==,
                      strtoul(lines[0], NULL, 10) + 1023);
-    machine_stop(&m);
 }
 
 /* A WRITE whose rkey is nobody's: both QPs end in error. */
@@ -138,32 +131,24 @@ static void one_bad_write(Nic *n, Setup *s, Qp *a)
 }
 
 /* The last packet is lost, and nobody tells: the card looks for itself. */
-static void test_probe(void)
+static void test_probe(Rig *r)
 {
     static const char *const words[] = {
         " fault ", " probe qpn=", " tx ", "attempt=2", " rx ", " cqe ", NULL
     };
     g_autofree char *text = NULL;
-    struct fakernic_cqe cqe;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     Wqe wqe;
 
-    start_recorded(&m, &n, &s, &a, &b, "");
-    one_write(&n, &s, &a);
-    qtest_qmp_assert_success(m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+    one_write(&r->n, &r->s, &r->a);
+    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
                              " 'path': %s, 'property': 'x-fault', 'value':"
                              " 'at=rx opcode=rc-write-last do=drop' } }", NIC0);
-    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 2000);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    qtest_clock_step(m.qts, 100000000);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
-    text = recorded(&m);
+    wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 2000);
+    POST(r, wqe);
+    qtest_clock_step(r->m.qts, 100000000);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    text = recorded(&r->m);
     assert_story(text, words);
-    machine_stop(&m);
 }
 
 static void end_fatally(Machine *m, Nic *n)
@@ -180,50 +165,39 @@ static void end_fatally(Machine *m, Nic *n)
  * A QP's error is kept until there is a fatal one; what comes behind is there
  * to be seen all the time.
  */
-static void test_fatal_error(void)
+static void test_fatal_error(Rig *r)
 {
     g_autofree char *first = NULL, *second = NULL, *fatal = NULL, *now = NULL;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b, c, d;
+    Qp c, d;
 
-    start_recorded(&m, &n, &s, &a, &b, "");
-    rc_pair(&n, &s, &c, &d);
-    one_bad_write(&n, &s, &a);
-    first = recorded(&m);
+    rc_pair(&r->n, &r->s, &c, &d);
+    one_bad_write(&r->n, &r->s, &r->a);
+    first = recorded(&r->m);
     g_assert_nonnull(strstr(first, " qp_error "));
-    one_write(&n, &s, &c);
-    second = recorded(&m);
+    one_write(&r->n, &r->s, &c);
+    second = recorded(&r->m);
     g_assert_cmpstr(first, ==, second);
-    now = lines_of(&m, "x-recorder-now");
+    now = lines_of(&r->m, "x-recorder-now");
     g_assert_true(g_str_has_prefix(now, first));
     g_assert_nonnull(strstr(now + strlen(first), " doorbell_sq "));
-    end_fatally(&m, &n);
-    fatal = recorded(&m);
+    end_fatally(&r->m, &r->n);
+    fatal = recorded(&r->m);
     g_assert_nonnull(strstr(fatal, " fatal code=6\n"));
-    machine_stop(&m);
 }
 
 /* What led to the first error stays, whatever comes behind. */
-static void test_first_error(void)
+static void test_first_error(Rig *r)
 {
     g_autofree char *first = NULL, *later = NULL;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    start_recorded(&m, &n, &s, &a, &b, "");
-    one_write(&n, &s, &a);
-    end_fatally(&m, &n);
-    first = recorded(&m);
+    one_write(&r->n, &r->s, &r->a);
+    end_fatally(&r->m, &r->n);
+    first = recorded(&r->m);
     g_assert_nonnull(strstr(first, " doorbell_sq "));
     g_assert_nonnull(strstr(first, " fatal code=6\n"));
-    nic_bringup(&n);
-    later = recorded(&m);
+    nic_bringup(&r->n);
+    later = recorded(&r->m);
     g_assert_cmpstr(first, ==, later);
-    machine_stop(&m);
 }
 
 static void test_file(void)
@@ -679,11 +653,11 @@ static void test_traced_by_name(void)
 }
 
 const FakernicTest fakernic_record_tests[] = {
-    { "record/story", test_story },
-    { "record/round", test_round },
-    { "record/probe", test_probe },
-    { "record/first-error", test_first_error },
-    { "record/fatal-error", test_fatal_error },
+    { "record/story", ON(recorded_pair, test_story) },
+    { "record/round", ON(recorded_pair, test_round) },
+    { "record/probe", ON(recorded_pair, test_probe) },
+    { "record/first-error", ON(recorded_pair, test_first_error) },
+    { "record/fatal-error", ON(recorded_pair, test_fatal_error) },
     { "record/file", test_file },
     { "record/file-spoilt", test_file_spoilt },
     { "record/stamps", test_stamps },

@@ -19,91 +19,73 @@ static void assert_power_on(Nic *n)
 }
 
 /* Reset with work in every stage, then a new life with the same steps. */
-static void test_reset(void)
+static void test_reset(Rig *r)
 {
-    Machine m;
-    Nic n;
     struct fakernic_query_port_resp query;
     struct fakernic_set_port_req port = {
         .mask = LE32(FAKERNIC_PORT_MTU), .mtu = LE32(9000),
     };
 
-    start(&m, &n);
     for (unsigned life = 0; life < 4; life++) {
         Setup s;
         Qp a, b;
         struct fakernic_cqe cqe;
         Wqe wqe;
 
-        nic_bringup(&n);
-        g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_COMMANDS), ==, 0);
-        assert_status(cmd(&n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &query,
+        nic_bringup(&r->n);
+        g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_COMMANDS), ==, 0);
+        assert_status(cmd(&r->n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &query,
                           sizeof(query)), OK);
         g_assert_cmpuint(le32_to_cpu(query.mtu), ==, 1500);
-        assert_status(CMD(&n, SET_PORT, port), OK);
-        setup_pair(&n, &s, &a, &b);
-        reg_write(&n, FAKERNIC_REG_TEST, 77);
+        assert_status(CMD(&r->n, SET_PORT, port), OK);
+        setup_pair(&r->n, &s, &a, &b);
+        reg_write(&r->n, FAKERNIC_REG_TEST, 77);
         wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 10000);
-        sq_put(&n, &a, &wqe, sizeof(wqe));
+        sq_put(&r->n, &a, &wqe, sizeof(wqe));
         if (life % 2) {
-            sq_ring(&n, &a);
+            sq_ring(&r->n, &a);
         } else {
             /* A send nobody receives: timers run. */
             wqe = wqe_send(&s, 0, 100);
-            sq_put(&n, &a, &wqe, sizeof(wqe));
-            sq_ring(&n, &a);
+            sq_put(&r->n, &a, &wqe, sizeof(wqe));
+            sq_ring(&r->n, &a);
         }
-        nic_reset(&n);
-        assert_power_on(&n);
+        nic_reset(&r->n);
+        assert_power_on(&r->n);
         /* Nothing of the old life writes or rings any more. */
-        while (cq_poll(&n, &s.cq, &cqe)) {
+        while (cq_poll(&r->n, &s.cq, &cqe)) {
             g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
         }
-        sq_ring(&n, &a);
-        qtest_clock_step(m.qts, 10000000000);
-        g_assert_false(cq_poll(&n, &s.cq, &cqe));
+        sq_ring(&r->n, &a);
+        qtest_clock_step(r->m.qts, 10000000000);
+        g_assert_false(cq_poll(&r->n, &s.cq, &cqe));
     }
-    machine_stop(&m);
 }
 
-static void test_flr(void)
+static void test_flr(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    nic_flr(&n);
-    assert_power_on(&n);
-    nic_bringup(&n);
-    assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
-    machine_stop(&m);
+    nic_flr(&r->n);
+    assert_power_on(&r->n);
+    nic_bringup(&r->n);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
 }
 
 /* Bus mastering is withdrawn in mid-flight: errors, no hang, then recovery. */
-static void test_bus_master_off(void)
+static void test_bus_master_off(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     Wqe wqe;
     uint16_t command;
 
-    start_enabled(&m, &n);
-    setup_pair(&n, &s, &a, &b);
-    wqe = wqe_send(&s, 0, 100);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    command = qpci_config_readw(n.pci, PCI_COMMAND);
-    qpci_config_writew(n.pci, PCI_COMMAND, command & ~PCI_COMMAND_MASTER);
-    sq_ring(&n, &a);
-    qpci_config_writew(n.pci, PCI_COMMAND, command);
-    g_assert_cmpuint(qp_state(&n, a.qpn), ==, FAKERNIC_QPS_ERR);
-    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DMA_ERRORS), >=, 1);
-    nic_bringup(&n);
-    assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
-    machine_stop(&m);
+    wqe = wqe_send(&r->s, 0, 100);
+    sq_put(&r->n, &r->a, &wqe, sizeof(wqe));
+    command = qpci_config_readw(r->n.pci, PCI_COMMAND);
+    qpci_config_writew(r->n.pci, PCI_COMMAND, command & ~PCI_COMMAND_MASTER);
+    sq_ring(&r->n, &r->a);
+    qpci_config_writew(r->n.pci, PCI_COMMAND, command);
+    g_assert_cmpuint(qp_state(&r->n, r->a.qpn), ==, FAKERNIC_QPS_ERR);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DMA_ERRORS), >=, 1);
+    nic_bringup(&r->n);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
 }
 
 /* A message that the guest points at the device's own RESET bit is blocked. */
@@ -135,64 +117,50 @@ static void test_msix_into_own_bar(void)
  * A message may also hit the device's own configuration space: a reset in the
  * middle of a completion, which the device has to survive.
  */
-static void test_msix_into_own_config(void)
+static void test_msix_into_own_config(Rig *r)
 {
-    Machine m;
-    Nic n;
     Setup s;
     Qp a, b;
     uint8_t exp;
     uint16_t control;
 
-    start_enabled(&m, &n);
-    ecam_enable(&m);
-    setup_pair(&n, &s, &a, &b);
-    exp = qpci_find_capability(n.pci, PCI_CAP_ID_EXP, 0);
-    control = qpci_config_readw(n.pci, exp + PCI_EXP_DEVCTL);
-    qtest_writel(m.qts, msix_entry(&n, 1) + PCI_MSIX_ENTRY_LOWER_ADDR,
+    ecam_enable(&r->m);
+    setup_pair(&r->n, &s, &a, &b);
+    exp = qpci_find_capability(r->n.pci, PCI_CAP_ID_EXP, 0);
+    control = qpci_config_readw(r->n.pci, exp + PCI_EXP_DEVCTL);
+    qtest_writel(r->m.qts, msix_entry(&r->n, 1) + PCI_MSIX_ENTRY_LOWER_ADDR,
                  ecam(SLOT) + exp + PCI_EXP_DEVCTL);
-    qtest_writel(m.qts, msix_entry(&n, 1) + PCI_MSIX_ENTRY_DATA,
+    qtest_writel(r->m.qts, msix_entry(&r->n, 1) + PCI_MSIX_ENTRY_DATA,
                  control | PCI_EXP_DEVCTL_BCR_FLR);
-    cq_arm(&n, &s.cq, 0, false);
-    complete_nops(&n, &a, 1);
-    g_assert_cmphex(qpci_config_readw(n.pci, PCI_COMMAND) & PCI_COMMAND_MASTER,
-                    ==, 0);
-    qpci_config_writel(n.pci, PCI_BASE_ADDRESS_0, n.regs.addr);
-    qpci_config_writel(n.pci, PCI_BASE_ADDRESS_2, n.uar.addr);
-    qpci_device_enable(n.pci);
-    assert_power_on(&n);
-    n.pci->msix_enabled = false;
-    nic_bringup(&n);
-    assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
-    machine_stop(&m);
+    cq_arm(&r->n, &s.cq, 0, false);
+    complete_nops(&r->n, &a, 1);
+    g_assert_cmphex(
+        qpci_config_readw(r->n.pci, PCI_COMMAND) & PCI_COMMAND_MASTER, ==, 0);
+    qpci_config_writel(r->n.pci, PCI_BASE_ADDRESS_0, r->n.regs.addr);
+    qpci_config_writel(r->n.pci, PCI_BASE_ADDRESS_2, r->n.uar.addr);
+    qpci_device_enable(r->n.pci);
+    assert_power_on(&r->n);
+    r->n.pci->msix_enabled = false;
+    nic_bringup(&r->n);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
 }
 
 /* Nor does DMA reach registers: neither its own nor another device's. */
-static void test_dma_into_bar(void)
+static void test_dma_into_bar(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
-    struct fakernic_cqe cqe;
     uint32_t key;
     Wqe wqe;
 
-    start_enabled(&m, &n);
-    setup_pair(&n, &s, &a, &b);
-    key = mr_create(&n, s.pd, n.regs.addr, 4096, FAKERNIC_ACCESS_LOCAL_WRITE |
-                    FAKERNIC_ACCESS_REMOTE_WRITE);
-    qtest_memset(m.qts, s.data, 0xff, 64);
-    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 4);
-    wqe.rdma.rdma.remote_address = LE64(n.regs.addr + FAKERNIC_REG_TEST);
+    key = mr_create(&r->n, r->s.pd, r->n.regs.addr, 4096,
+                    FAKERNIC_ACCESS_LOCAL_WRITE | FAKERNIC_ACCESS_REMOTE_WRITE);
+    qtest_memset(r->m.qts, r->s.data, 0xff, 64);
+    wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 4);
+    wqe.rdma.rdma.remote_address = LE64(r->n.regs.addr + FAKERNIC_REG_TEST);
     wqe.rdma.rdma.rkey = LE32(key);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
-              FAKERNIC_WC_REM_ACCESS_ERR);
-    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
-    g_assert_cmphex(reg_read(&n, FAKERNIC_REG_TEST), ==, 0);
-    machine_stop(&m);
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_REM_ACCESS_ERR);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+    g_assert_cmphex(reg_read(&r->n, FAKERNIC_REG_TEST), ==, 0);
 }
 
 /* Plugged in, brought up and pulled out with live objects, more than once. */
@@ -281,41 +249,37 @@ static void any_work(Nic *n, const Setup *s, Qp *qp)
 }
 
 /* Nonsense in every place a guest can write, then a reset, then all is well. */
-static void test_hostile(void)
+static void test_hostile(Rig *r)
 {
-    Machine m;
-    Nic n;
-
-    start(&m, &n);
     for (unsigned life = 0; life < 8; life++) {
         Setup s;
         Qp a, b;
 
-        nic_bringup(&n);
-        setup_pair(&n, &s, &a, &b);
+        nic_bringup(&r->n);
+        setup_pair(&r->n, &s, &a, &b);
         for (unsigned round = 0; round < 30; round++) {
-            any_work(&n, &s, &a);
-            any_commands(&n, &s);
-            queue_record(&n, &b.rq, any_number(&s));
-            queue_record(&n, &s.cq, any_number(&s));
-            qtest_clock_step(m.qts, 1000000);
+            any_work(&r->n, &s, &a);
+            any_commands(&r->n, &s);
+            queue_record(&r->n, &b.rq, any_number(&s));
+            queue_record(&r->n, &s.cq, any_number(&s));
+            qtest_clock_step(r->m.qts, 1000000);
             /* Not the command doorbell: that is fatal, as it should be. */
-            reg_write(&n, 4 * g_test_rand_int_range(8, 0x15), any_number(&s));
+            reg_write(&r->n, 4 * g_test_rand_int_range(8, 0x15),
+                      any_number(&s));
         }
     }
-    nic_bringup(&n);
-    assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
-    machine_stop(&m);
+    nic_bringup(&r->n);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
 }
 
 const FakernicTest fakernic_resets_tests[] = {
     { "msix/into-own-bar", test_msix_into_own_bar },
-    { "msix/into-own-config", test_msix_into_own_config },
-    { "dma/into-bar", test_dma_into_bar },
+    { "msix/into-own-config", ENABLED(test_msix_into_own_config) },
+    { "dma/into-bar", PAIR(test_dma_into_bar) },
     { "hotplug", test_hotplug },
-    { "hostile", test_hostile },
-    { "reset/control", test_reset },
-    { "reset/flr", test_flr },
-    { "reset/bus-master-off", test_bus_master_off },
+    { "hostile", BARE(test_hostile) },
+    { "reset/control", BARE(test_reset) },
+    { "reset/flr", READY(test_flr) },
+    { "reset/bus-master-off", PAIR(test_bus_master_off) },
     { NULL }
 };

@@ -141,26 +141,23 @@ static void expect_drop(Nic *n, Setup *s, int fd, const uint8_t *frame,
 
 /* ---- commands -------------------------------------------------------- */
 
-static void test_wq_refused(void)
+static void test_wq_refused(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Wq wq;
     WqReq req, good;
     struct fakernic_query_device_resp dev;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    assert_status(cmd(&n, FAKERNIC_CMD_QUERY_DEVICE, NULL, 0, &dev,
+    assert_status(cmd(&r->n, FAKERNIC_CMD_QUERY_DEVICE, NULL, 0, &dev,
                       sizeof(dev)), OK);
     g_assert_cmpuint(le32_to_cpu(dev.max_ind_table), ==, 1024);
     g_assert_cmpuint(le32_to_cpu(dev.max_ind_table_size), ==, 128);
-    good = wq_req(&n, &s, &wq);
-#define BAD(change, code, field) do {                                        \
-        req = good; change;                                                  \
-        assert_refused(&n, CMD(&n, CREATE_WQ, req), code,                    \
-                       fakernic_create_wq_req, field);                       \
+    good = wq_req(&r->n, &r->s, &wq);
+#define BAD(change, code, field) \
+    do { \
+        req = good; \
+        change; \
+        assert_refused(&r->n, CMD(&r->n, CREATE_WQ, req), code, \
+                       fakernic_create_wq_req, field); \
     } while (0)
     BAD(req.type = 1, BAD_PARAM, type);
     BAD(req.log_depth = 17, BAD_PARAM, log_depth);
@@ -172,103 +169,94 @@ static void test_wq_refused(void)
     BAD(req.rsvd = 1, BAD_RESERVED, rsvd);
     BAD(req.rsvd2 = 1, BAD_RESERVED, rsvd2);
 #undef BAD
-    wq.wqn = cmd_create(&n, FAKERNIC_CMD_CREATE_WQ, &good, sizeof(good));
-    assert_refused(&n, wq_to(&n, wq.wqn, 3), BAD_PARAM, fakernic_modify_wq_req,
-                   state);
-    assert_refused(&n, wq_to(&n, 999, 1), BAD_ID, fakernic_modify_wq_req, wqn);
-    assert_status(wq_to(&n, wq.wqn, FAKERNIC_WQS_RDY), OK);
-    assert_status(wq_to(&n, wq.wqn, FAKERNIC_WQS_RDY), OK);
-    assert_status(wq_to(&n, wq.wqn, FAKERNIC_WQS_ERR), OK);
-    assert_refused(&n, wq_to(&n, wq.wqn, FAKERNIC_WQS_RDY), BAD_STATE,
+    wq.wqn = cmd_create(&r->n, FAKERNIC_CMD_CREATE_WQ, &good, sizeof(good));
+    assert_refused(&r->n, wq_to(&r->n, wq.wqn, 3), BAD_PARAM,
                    fakernic_modify_wq_req, state);
-    assert_status(wq_to(&n, wq.wqn, FAKERNIC_WQS_RESET), OK);
-    assert_status(wq_to(&n, wq.wqn, FAKERNIC_WQS_ERR), OK);
+    assert_refused(&r->n, wq_to(&r->n, 999, 1), BAD_ID, fakernic_modify_wq_req,
+                   wqn);
+    assert_status(wq_to(&r->n, wq.wqn, FAKERNIC_WQS_RDY), OK);
+    assert_status(wq_to(&r->n, wq.wqn, FAKERNIC_WQS_RDY), OK);
+    assert_status(wq_to(&r->n, wq.wqn, FAKERNIC_WQS_ERR), OK);
+    assert_refused(&r->n, wq_to(&r->n, wq.wqn, FAKERNIC_WQS_RDY), BAD_STATE,
+                   fakernic_modify_wq_req, state);
+    assert_status(wq_to(&r->n, wq.wqn, FAKERNIC_WQS_RESET), OK);
+    assert_status(wq_to(&r->n, wq.wqn, FAKERNIC_WQS_ERR), OK);
     /* It holds its PD and its CQ. */
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_CQ, s.cq.id), BUSY);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, s.key), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_PD, s.pd), BUSY);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_WQ, wq.wqn), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_WQ, wq.wqn), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_CQ, s.cq.id), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_PD, s.pd), OK);
-    machine_stop(&m);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, r->s.cq.id), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, r->s.key), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, r->s.pd), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_WQ, wq.wqn), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_WQ, wq.wqn), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, r->s.cq.id), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, r->s.pd), OK);
 }
 
 /* Where a QPN is wanted a WQN is no good, and the other way round. */
-static void test_wq_is_no_qp(void)
+static void test_wq_is_no_qp(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp qp;
     Wq wq;
     struct fakernic_create_flow_req flow = { 0 };
     struct fakernic_set_port_req port = { .mask = LE32(FAKERNIC_PORT_QPN) };
     uint64_t dropped;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    wq_create(&n, &s, &wq);
-    qp_create(&n, &qp, FAKERNIC_QP_RAW_PACKET, s.pd, &s.cq, 0);
+    wq_create(&r->n, &r->s, &wq);
+    qp_create(&r->n, &qp, FAKERNIC_QP_RAW_PACKET, r->s.pd, &r->s.cq, 0);
     g_assert_cmpuint(wq.wqn, !=, qp.qpn);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_WQ, qp.qpn), BAD_ID);
-    assert_status(wq_to(&n, qp.qpn, FAKERNIC_WQS_RDY), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, wq.wqn), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_QUERY_QP, wq.wqn), BAD_ID);
-    assert_status(qp_to(&n, wq.wqn, FAKERNIC_QPS_ERR), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_WQ, qp.qpn), BAD_ID);
+    assert_status(wq_to(&r->n, qp.qpn, FAKERNIC_WQS_RDY), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, wq.wqn), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_QUERY_QP, wq.wqn), BAD_ID);
+    assert_status(qp_to(&r->n, wq.wqn, FAKERNIC_QPS_ERR), BAD_ID);
     flow.qpn = port.qpn = LE32(wq.wqn);
-    assert_status(CMD(&n, CREATE_FLOW, flow), BAD_ID);
-    assert_status(CMD(&n, SET_PORT, port), BAD_ID);
-    dropped = nic_stat(&n, FAKERNIC_STAT_DOORBELL_DROPPED);
-    ring(&n, 0, FAKERNIC_DOORBELL_SQ, doorbell(wq.wqn, 1));
-    g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_DOORBELL_DROPPED), ==,
+    assert_status(CMD(&r->n, CREATE_FLOW, flow), BAD_ID);
+    assert_status(CMD(&r->n, SET_PORT, port), BAD_ID);
+    dropped = nic_stat(&r->n, FAKERNIC_STAT_DOORBELL_DROPPED);
+    ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(wq.wqn, 1));
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DOORBELL_DROPPED), ==,
                      dropped + 1);
     wq.wqn = qp.qpn;
     {
-        TableReq req = table_req(&n, &wq, 0);
+        TableReq req = table_req(&r->n, &wq, 0);
 
-        assert_status(CMD(&n, CREATE_IND_TABLE, req), BAD_ID);
+        assert_status(CMD(&r->n, CREATE_IND_TABLE, req), BAD_ID);
     }
-    machine_stop(&m);
 }
 
-static void test_rss_refused(void)
+static void test_rss_refused(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Wq wqs[2];
     TableReq table;
     RssReq rss, good;
     uint32_t id, qpn;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    wq_create(&n, &s, &wqs[0]);
-    wq_create(&n, &s, &wqs[1]);
-    table = table_req(&n, wqs, 1);
+    wq_create(&r->n, &r->s, &wqs[0]);
+    wq_create(&r->n, &r->s, &wqs[1]);
+    table = table_req(&r->n, wqs, 1);
     table.log_size = 8;
-    assert_refused(&n, CMD(&n, CREATE_IND_TABLE, table), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, CREATE_IND_TABLE, table), BAD_PARAM,
                    fakernic_create_ind_table_req, log_size);
     table.log_size = 2;         /* two entries of 0 */
-    assert_refused(&n, CMD(&n, CREATE_IND_TABLE, table), BAD_ID,
+    assert_refused(&r->n, CMD(&r->n, CREATE_IND_TABLE, table), BAD_ID,
                    fakernic_create_ind_table_req, address);
     table.log_size = 1;
     table.address = LE64(le64_to_cpu(table.address) + 4);
-    assert_refused(&n, CMD(&n, CREATE_IND_TABLE, table), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, CREATE_IND_TABLE, table), BAD_PARAM,
                    fakernic_create_ind_table_req, address);
     table.address = LE64(1ULL << 52);
-    assert_status(CMD(&n, CREATE_IND_TABLE, table), DMA_ERROR);
+    assert_status(CMD(&r->n, CREATE_IND_TABLE, table), DMA_ERROR);
     table.rsvd[6] = 1;
-    assert_status(CMD(&n, CREATE_IND_TABLE, table), BAD_RESERVED);
-    id = table_create(&n, wqs, 1);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_WQ, wqs[0].wqn), BUSY);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_WQ, wqs[1].wqn), BUSY);
-    good = rss_req(&s, id, FAKERNIC_HASH_FIELDS);
-#define BAD(change, code, field) do {                                        \
-        rss = good; change;                                                  \
-        assert_refused(&n, CMD(&n, CREATE_RSS_QP, rss), code,                \
-                       fakernic_create_rss_qp_req, field);                   \
+    assert_status(CMD(&r->n, CREATE_IND_TABLE, table), BAD_RESERVED);
+    id = table_create(&r->n, wqs, 1);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_WQ, wqs[0].wqn), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_WQ, wqs[1].wqn), BUSY);
+    good = rss_req(&r->s, id, FAKERNIC_HASH_FIELDS);
+#define BAD(change, code, field) \
+    do { \
+        rss = good; \
+        change; \
+        assert_refused(&r->n, CMD(&r->n, CREATE_RSS_QP, rss), code, \
+                       fakernic_create_rss_qp_req, field); \
     } while (0)
     BAD(rss.pdn = LE32(999), BAD_ID, pdn);
     BAD(rss.table = LE32(999), BAD_ID, table);
@@ -277,50 +265,43 @@ static void test_rss_refused(void)
     BAD(rss.hash_function = 2, BAD_PARAM, hash_function);
     BAD(rss.rsvd[0] = 1, BAD_RESERVED, rsvd);
 #undef BAD
-    qpn = cmd_create(&n, FAKERNIC_CMD_CREATE_RSS_QP, &good, sizeof(good));
-    g_assert_cmpuint(qp_state(&n, qpn), ==, FAKERNIC_QPS_RTR);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_IND_TABLE, id), BUSY);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, qpn), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_IND_TABLE, id), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_IND_TABLE, id), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_WQ, wqs[0].wqn), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_WQ, wqs[1].wqn), OK);
-    machine_stop(&m);
+    qpn = cmd_create(&r->n, FAKERNIC_CMD_CREATE_RSS_QP, &good, sizeof(good));
+    g_assert_cmpuint(qp_state(&r->n, qpn), ==, FAKERNIC_QPS_RTR);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_IND_TABLE, id), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, qpn), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_IND_TABLE, id), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_IND_TABLE, id), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_WQ, wqs[0].wqn), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_WQ, wqs[1].wqn), OK);
 }
 
-static void test_rss_limits(void)
+static void test_rss_limits(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Wq wqs[128];
     TableReq table;
     unsigned count = 0;
     uint32_t id;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    wq_create(&n, &s, &wqs[0]);
+    wq_create(&r->n, &r->s, &wqs[0]);
     for (unsigned i = 1; i < 128; i++) {
         wqs[i] = wqs[0];
     }
     /* The largest table, of one WQ; then as many small ones as there may be. */
-    id = table_create(&n, wqs, 7);
-    table = table_req(&n, wqs, 0);
-    while (CMD(&n, CREATE_IND_TABLE, table) == FAKERNIC_CMD_OK) {
+    id = table_create(&r->n, wqs, 7);
+    table = table_req(&r->n, wqs, 0);
+    while (CMD(&r->n, CREATE_IND_TABLE, table) == FAKERNIC_CMD_OK) {
         count++;
     }
     g_assert_cmpuint(count, ==, 1023);
-    assert_status(CMD(&n, CREATE_IND_TABLE, table), NO_RESOURCE);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_IND_TABLE, id), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_WQ, wqs[0].wqn), BUSY);
-    assert_status(CMD(&n, CREATE_IND_TABLE, table), OK);
+    assert_status(CMD(&r->n, CREATE_IND_TABLE, table), NO_RESOURCE);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_IND_TABLE, id), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_WQ, wqs[0].wqn), BUSY);
+    assert_status(CMD(&r->n, CREATE_IND_TABLE, table), OK);
     /* A reset forgets them all. */
-    rss_create(&n, &s, 2, 0);
-    nic_bringup(&n);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_IND_TABLE, 2), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_WQ, wqs[0].wqn), BAD_ID);
-    machine_stop(&m);
+    rss_create(&r->n, &r->s, 2, 0);
+    nic_bringup(&r->n);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_IND_TABLE, 2), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_WQ, wqs[0].wqn), BAD_ID);
 }
 
 /* ---- frames ---------------------------------------------------------- */
@@ -673,10 +654,10 @@ static void test_wq_cq_overrun(void)
 }
 
 const FakernicTest fakernic_rss_tests[] = {
-    { "rss/wq_refused", test_wq_refused },
-    { "rss/wq_is_no_qp", test_wq_is_no_qp },
-    { "rss/refused", test_rss_refused },
-    { "rss/limits", test_rss_limits },
+    { "rss/wq_refused", READY(test_wq_refused) },
+    { "rss/wq_is_no_qp", READY(test_wq_is_no_qp) },
+    { "rss/refused", READY(test_rss_refused) },
+    { "rss/limits", READY(test_rss_limits) },
     { "rss/steering", test_rss_steering },
     { "rss/odd_frames", test_rss_odd_frames },
     { "rss/port", test_rss_port },

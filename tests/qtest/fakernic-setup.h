@@ -11,10 +11,17 @@
 #include <sys/socket.h>
 #include "fakernic-driver.h"
 
-/* One test, and a chapter's list of them, which ends with a NULL name. */
+typedef struct Rig Rig;
+
+/*
+ * One test: either 'run', which starts its own machine, or 'on', which gets a
+ * rig that 'begin' has set up. A chapter's list ends with a NULL name.
+ */
 typedef struct FakernicTest {
     const char *name;
     void (*run)(void);
+    void (*begin)(Rig *r);
+    void (*on)(Rig *r);
 } FakernicTest;
 
 extern const FakernicTest fakernic_registers_tests[],
@@ -409,6 +416,70 @@ static inline void setup_pair(Nic *n, Setup *s, Qp *a, Qp *b)
     setup(n, s);
     rc_pair(n, s, a, b);
 }
+
+/* One machine with one device, and what a test's rig sets up in it. */
+struct Rig {
+    Machine m;
+    Nic n;
+    Setup s;                    /* of READY and PAIR */
+    Qp a, b;                    /* of PAIR: an RC connection in loopback */
+};
+
+/* MORE: options of the device, which begin with a comma, or "". */
+static inline void rig_start(Rig *r, const char *more)
+{
+    machine_start(&r->m, "%s,id=nic0%s", DEVICE, more);
+    nic_find(&r->n, &r->m, SLOT);
+}
+
+static inline void rig_bare(Rig *r)
+{
+    rig_start(r, "");
+}
+
+static inline void rig_enabled(Rig *r)
+{
+    rig_bare(r);
+    nic_bringup(&r->n);
+}
+
+static inline void rig_ready(Rig *r)
+{
+    rig_enabled(r);
+    setup(&r->n, &r->s);
+}
+
+static inline void rig_pair(Rig *r)
+{
+    rig_enabled(r);
+    setup_pair(&r->n, &r->s, &r->a, &r->b);
+}
+
+/* Posts a work request on the rig's first QP. */
+#define POST(r, wqe) rig_post((r), &(wqe), sizeof(wqe))
+
+static inline void rig_post(Rig *r, const void *wqe, size_t size)
+{
+    sq_put(&r->n, &r->a, wqe, size);
+    sq_ring(&r->n, &r->a);
+}
+
+/* Waits for the next completion, which must be this one. */
+static inline struct fakernic_cqe rig_cqe(Rig *r, uint8_t opcode,
+                                          uint8_t status)
+{
+    struct fakernic_cqe cqe;
+
+    cq_expect(&r->n, &r->s.cq, &cqe, opcode, status);
+    return cqe;
+}
+
+/* Rows of a chapter's list: the test gets such a rig. */
+#define ON(rig, test) .begin = (rig), .on = (test)
+#define BARE(test)    ON(rig_bare, test)        /* device not enabled */
+#define ENABLED(test) ON(rig_enabled, test)
+#define READY(test)   ON(rig_ready, test)
+#define PAIR(test)    ON(rig_pair, test)
 
 /* Two devices on a hub in one QEMU, with an RC QP each, connected. */
 typedef struct Neighbours {

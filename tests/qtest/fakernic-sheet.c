@@ -46,108 +46,89 @@ static uint16_t msix_control(Nic *n)
 }
 
 /* After a function level reset a driver has to begin at step 1 of bring-up. */
-static void test_flr_leaves_nothing(void)
+static void test_flr_leaves_nothing(Rig *r)
 {
-    Machine m;
-    Nic n;
     uint8_t exp;
 
-    start_enabled(&m, &n);
-    g_assert_cmphex(msix_control(&n) & PCI_MSIX_FLAGS_ENABLE, !=, 0);
-    exp = qpci_find_capability(n.pci, PCI_CAP_ID_EXP, 0);
-    qpci_config_writew(n.pci, exp + PCI_EXP_DEVCTL,
-                       qpci_config_readw(n.pci, exp + PCI_EXP_DEVCTL) |
+    g_assert_cmphex(msix_control(&r->n) & PCI_MSIX_FLAGS_ENABLE, !=, 0);
+    exp = qpci_find_capability(r->n.pci, PCI_CAP_ID_EXP, 0);
+    qpci_config_writew(r->n.pci, exp + PCI_EXP_DEVCTL,
+                       qpci_config_readw(r->n.pci, exp + PCI_EXP_DEVCTL) |
                            PCI_EXP_DEVCTL_BCR_FLR);
-    g_assert_cmphex(qpci_config_readw(n.pci, PCI_COMMAND) &
+    g_assert_cmphex(qpci_config_readw(r->n.pci, PCI_COMMAND) &
                     (PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER), ==, 0);
-    g_assert_cmphex(qpci_config_readl(n.pci, PCI_BASE_ADDRESS_0) & ~0xfu, ==,
+    g_assert_cmphex(qpci_config_readl(r->n.pci, PCI_BASE_ADDRESS_0) & ~0xfu, ==,
                     0);
-    g_assert_cmphex(qpci_config_readl(n.pci, PCI_BASE_ADDRESS_2) & ~0xfu, ==,
+    g_assert_cmphex(qpci_config_readl(r->n.pci, PCI_BASE_ADDRESS_2) & ~0xfu, ==,
                     0);
-    g_assert_cmphex(qpci_config_readl(n.pci, PCI_BASE_ADDRESS_4) & ~0xfu, ==,
+    g_assert_cmphex(qpci_config_readl(r->n.pci, PCI_BASE_ADDRESS_4) & ~0xfu, ==,
                     0);
-    g_assert_cmphex(msix_control(&n) & PCI_MSIX_FLAGS_ENABLE, ==, 0);
-    machine_stop(&m);
+    g_assert_cmphex(msix_control(&r->n) & PCI_MSIX_FLAGS_ENABLE, ==, 0);
 }
 
 /* The vectors and all of configuration space survive the driver's own reset. */
-static void test_control_reset_leaves_pci(void)
+static void test_control_reset_leaves_pci(Rig *r)
 {
-    Machine m;
-    Nic n;
-
-    start_enabled(&m, &n);
-    nic_reset(&n);
-    g_assert_cmphex(qpci_config_readw(n.pci, PCI_COMMAND) &
+    nic_reset(&r->n);
+    g_assert_cmphex(qpci_config_readw(r->n.pci, PCI_COMMAND) &
                     PCI_COMMAND_MASTER, !=, 0);
-    g_assert_cmphex(msix_control(&n) & PCI_MSIX_FLAGS_ENABLE, !=, 0);
-    g_assert_cmphex(qtest_readl(m.qts, msix_entry(&n, 3) +
+    g_assert_cmphex(msix_control(&r->n) & PCI_MSIX_FLAGS_ENABLE, !=, 0);
+    g_assert_cmphex(qtest_readl(r->m.qts, msix_entry(&r->n, 3) +
                                 PCI_MSIX_ENTRY_DATA), ==, MSI_DATA(3));
-    machine_stop(&m);
 }
 
 /* In D3hot there are no BARs; in D0 the same objects are there again. */
-static void test_d3hot(void)
+static void test_d3hot(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp qp;
     struct fakernic_cqe cqe;
     uint8_t pm;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    qp_create(&n, &qp, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
-    rc_connect(&n, qp.qpn, qp.qpn, own_gid, nic_mac);
-    pm = qpci_find_capability(n.pci, PCI_CAP_ID_PM, 0);
-    qpci_config_writew(n.pci, pm + PCI_PM_CTRL, PCI_PM_CTRL_STATE_MASK);
-    g_assert_cmphex(reg_read(&n, FAKERNIC_REG_MAGIC), ==, 0);
-    complete_nops(&n, &qp, 1);
-    qpci_config_writew(n.pci, pm + PCI_PM_CTRL, 0);
-    g_assert_cmphex(reg_read(&n, FAKERNIC_REG_STATUS), ==,
+    qp_create(&r->n, &qp, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
+    rc_connect(&r->n, qp.qpn, qp.qpn, own_gid, nic_mac);
+    pm = qpci_find_capability(r->n.pci, PCI_CAP_ID_PM, 0);
+    qpci_config_writew(r->n.pci, pm + PCI_PM_CTRL, PCI_PM_CTRL_STATE_MASK);
+    g_assert_cmphex(reg_read(&r->n, FAKERNIC_REG_MAGIC), ==, 0);
+    complete_nops(&r->n, &qp, 1);
+    qpci_config_writew(r->n.pci, pm + PCI_PM_CTRL, 0);
+    g_assert_cmphex(reg_read(&r->n, FAKERNIC_REG_STATUS), ==,
                     FAKERNIC_STATUS_READY | FAKERNIC_STATUS_ENABLED);
-    g_assert_false(cq_poll(&n, &s.cq, &cqe));
-    sq_ring(&n, &qp);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
-    machine_stop(&m);
+    g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
+    sq_ring(&r->n, &qp);
+    cqe = rig_cqe(r, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
 }
 
 /*
  * The clock page and device memory are there for a driver that has taken no
  * feature, though it can make no key for the latter.
  */
-static void test_bar2_without_features(void)
+static void test_bar2_without_features(Rig *r)
 {
     struct fakernic_create_mr_req dm = {
         .length = LE64(4096), .type = FAKERNIC_MR_DM,
         .pages = { .page_count = LE32(1), .page_shift = FAKERNIC_PAGE_SHIFT },
     };
     uint64_t clock, memory;
-    Machine m;
-    Nic n;
 
-    start(&m, &n);
-    nic_reset(&n);
-    nic_set_features(&n, 0);
-    nic_set_cmdq(&n, mem_alloc(&m, 4096), mem_alloc(&m, 4096), 4);
-    clock = n.uar.addr + FAKERNIC_PAGE_SIZE *
-        (uint64_t)reg_read(&n, FAKERNIC_REG_CLOCK_PAGE_OFFSET);
-    memory = n.uar.addr + FAKERNIC_PAGE_SIZE *
-                              (uint64_t)reg_read(&n, FAKERNIC_REG_DM_OFFSET);
-    qtest_clock_step(m.qts, 12345);
-    g_assert_cmpuint(qtest_readq(m.qts, clock), ==, 0);
-    reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
-    g_assert_cmpuint(qtest_readq(m.qts, clock), >=, 12345);
-    qtest_writeq(m.qts, memory, 0x1122334455667788);
-    g_assert_cmphex(qtest_readq(m.qts, memory), ==, 0x1122334455667788);
-    dm.pdn = LE32(pd_alloc(&n));
-    assert_status(CMD(&n, CREATE_MR, dm), UNSUPPORTED);
-    machine_stop(&m);
+    nic_reset(&r->n);
+    nic_set_features(&r->n, 0);
+    nic_set_cmdq(&r->n, mem_alloc(&r->m, 4096), mem_alloc(&r->m, 4096), 4);
+    clock = r->n.uar.addr + FAKERNIC_PAGE_SIZE *
+        (uint64_t)reg_read(&r->n, FAKERNIC_REG_CLOCK_PAGE_OFFSET);
+    memory = r->n.uar.addr + FAKERNIC_PAGE_SIZE *
+                              (uint64_t)reg_read(&r->n, FAKERNIC_REG_DM_OFFSET);
+    qtest_clock_step(r->m.qts, 12345);
+    g_assert_cmpuint(qtest_readq(r->m.qts, clock), ==, 0);
+    reg_write(&r->n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
+    g_assert_cmpuint(qtest_readq(r->m.qts, clock), >=, 12345);
+    qtest_writeq(r->m.qts, memory, 0x1122334455667788);
+    g_assert_cmphex(qtest_readq(r->m.qts, memory), ==, 0x1122334455667788);
+    dm.pdn = LE32(pd_alloc(&r->n));
+    assert_status(CMD(&r->n, CREATE_MR, dm), UNSUPPORTED);
 }
 
 /* No object has the number 0, but for the doorbell page of the kernel. */
-static void test_numbers(void)
+static void test_numbers(Rig *r)
 {
     static const uint16_t destroy[] = {
         FAKERNIC_CMD_DESTROY_EQ, FAKERNIC_CMD_DESTROY_CQ,
@@ -158,31 +139,22 @@ static void test_numbers(void)
         FAKERNIC_CMD_DESTROY_WQ, FAKERNIC_CMD_DESTROY_IND_TABLE,
         FAKERNIC_CMD_DESTROY_COUNTER,
     };
-    Machine m;
-    Nic n;
-    Setup s;
     Qp qp;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    qp_create(&n, &qp, FAKERNIC_QP_UD, s.pd, &s.cq, 0);
-    g_assert_cmpuint(s.async.id, ==, 1);
-    g_assert_cmpuint(s.cq.id, ==, 1);
-    g_assert_cmpuint(s.pd, ==, 1);
-    g_assert_cmphex(s.key, ==, 0x111);
+    qp_create(&r->n, &qp, FAKERNIC_QP_UD, r->s.pd, &r->s.cq, 0);
+    g_assert_cmpuint(r->s.async.id, ==, 1);
+    g_assert_cmpuint(r->s.cq.id, ==, 1);
+    g_assert_cmpuint(r->s.pd, ==, 1);
+    g_assert_cmphex(r->s.key, ==, 0x111);
     g_assert_cmpuint(qp.qpn, ==, 2);
     for (unsigned i = 0; i < ARRAY_SIZE(destroy); i++) {
-        assert_status(cmd_id(&n, destroy[i], 0), BAD_ID);
+        assert_status(cmd_id(&r->n, destroy[i], 0), BAD_ID);
     }
-    machine_stop(&m);
 }
 
 /* 'detail' names the address vector, not the field in it. */
-static void test_detail_of_av(void)
+static void test_detail_of_av(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp qp;
     struct fakernic_modify_qp_req req = {
         .mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PKEY_INDEX |
@@ -190,44 +162,37 @@ static void test_detail_of_av(void)
         .attr = { .state = FAKERNIC_QPS_INIT, .port = 1 },
     };
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    qp_create(&n, &qp, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
+    qp_create(&r->n, &qp, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
     req.qpn = LE32(qp.qpn);
-    assert_status(CMD(&n, MODIFY_QP, req), OK);
+    assert_status(CMD(&r->n, MODIFY_QP, req), OK);
     req.mask = LE32(RTR_MASK | RTR_RESPONDER_MASK);
     req.attr.state = FAKERNIC_QPS_RTR;
     req.attr.path_mtu = FAKERNIC_MTU_1024;
     memcpy(req.attr.av.dgid, own_gid, 16);
     req.attr.av.sl = 8;
-    assert_refused(&n, CMD(&n, MODIFY_QP, req), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, MODIFY_QP, req), BAD_PARAM,
                    fakernic_modify_qp_req, attr.av);
     req.attr.av.sl = 0;
     req.attr.av.rsvd = LE16(1);
-    assert_refused(&n, CMD(&n, MODIFY_QP, req), BAD_RESERVED,
+    assert_refused(&r->n, CMD(&r->n, MODIFY_QP, req), BAD_RESERVED,
                    fakernic_modify_qp_req, attr.av.rsvd);
-    machine_stop(&m);
 }
 
 /* A wrong page list is never BAD_RESERVED; 'detail' names the whole list. */
-static void test_detail_of_page_list(void)
+static void test_detail_of_page_list(Rig *r)
 {
     struct fakernic_create_cq_req good = { .log_depth = 4 }, req;
-    Machine m;
-    Nic n;
-    Setup s;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    good.eqn = LE32(s.eq.id);
-    good.pages = contiguous(s.data, 2048);
-#define BAD(change) do {                                                     \
-        req = good;                                                          \
-        change;                                                              \
-        assert_refused(&n, CMD(&n, CREATE_CQ, req), BAD_PAGE_LIST,           \
-                       fakernic_create_cq_req, pages);                       \
+    good.eqn = LE32(r->s.eq.id);
+    good.pages = contiguous(r->s.data, 2048);
+#define BAD(change) \
+    do { \
+        req = good; \
+        change; \
+        assert_refused(&r->n, CMD(&r->n, CREATE_CQ, req), BAD_PAGE_LIST, \
+                       fakernic_create_cq_req, pages); \
     } while (0)
-    BAD(req.pages.address = LE64(s.data + 8));
+    BAD(req.pages.address = LE64(r->s.data + 8));
     BAD(req.pages.page_count = 0);
     BAD(req.pages.page_shift = 11);
     BAD(req.pages.levels = 4);
@@ -235,61 +200,48 @@ static void test_detail_of_page_list(void)
 #undef BAD
     req = good;
     req.rsvd = LE16(1);
-    assert_refused(&n, CMD(&n, CREATE_CQ, req), BAD_RESERVED,
+    assert_refused(&r->n, CMD(&r->n, CREATE_CQ, req), BAD_RESERVED,
                    fakernic_create_cq_req, rsvd);
-    assert_status(CMD(&n, CREATE_CQ, good), OK);
-    machine_stop(&m);
+    assert_status(CMD(&r->n, CREATE_CQ, good), OK);
 }
 
 /* ---- requests for events --------------------------------------------- */
 
 /* An EQ doorbell without ARM frees entries; what was asked for stays. */
-static void test_eq_stays_armed(void)
+static void test_eq_stays_armed(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp qp;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    qp_create(&n, &qp, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
-    rc_connect(&n, qp.qpn, qp.qpn, own_gid, nic_mac);
-    eq_ring(&n, &s.eq, false);
-    g_assert_false(msix_fired(&n, 1));
-    cq_arm(&n, &s.cq, 0, false);
-    complete_nops(&n, &qp, 1);
-    g_assert_true(msix_fired(&n, 1));
-    eq_expect(&n, &s.eq, FAKERNIC_EVENT_COMPLETION);
-    eq_ring(&n, &s.eq, false);
-    cq_arm(&n, &s.cq, 0, false);
-    g_assert_false(msix_fired(&n, 1));
-    machine_stop(&m);
+    qp_create(&r->n, &qp, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
+    rc_connect(&r->n, qp.qpn, qp.qpn, own_gid, nic_mac);
+    eq_ring(&r->n, &r->s.eq, false);
+    g_assert_false(msix_fired(&r->n, 1));
+    cq_arm(&r->n, &r->s.cq, 0, false);
+    complete_nops(&r->n, &qp, 1);
+    g_assert_true(msix_fired(&r->n, 1));
+    eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION);
+    eq_ring(&r->n, &r->s.eq, false);
+    cq_arm(&r->n, &r->s.cq, 0, false);
+    g_assert_false(msix_fired(&r->n, 1));
 }
 
 /* An arm request names an index, but frees nothing: the record does. */
-static void test_arm_frees_nothing(void)
+static void test_arm_frees_nothing(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp qp;
     struct fakernic_cqe cqe;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    cq_create(&n, &s.cq, 1, &s.eq, 0, 0);
-    qp_create(&n, &qp, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
-    rc_connect(&n, qp.qpn, qp.qpn, own_gid, nic_mac);
-    complete_nops(&n, &qp, 2);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
-    cq_arm(&n, &s.cq, 0, false);
-    complete_nops(&n, &qp, 1);
-    g_assert_false(cq_poll(&n, &s.cq, &cqe));
-    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_CQ_ERROR), ==,
-                     s.cq.id);
-    machine_stop(&m);
+    cq_create(&r->n, &r->s.cq, 1, &r->s.eq, 0, 0);
+    qp_create(&r->n, &qp, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
+    rc_connect(&r->n, qp.qpn, qp.qpn, own_gid, nic_mac);
+    complete_nops(&r->n, &qp, 2);
+    cqe = rig_cqe(r, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    cqe = rig_cqe(r, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+    cq_arm(&r->n, &r->s.cq, 0, false);
+    complete_nops(&r->n, &qp, 1);
+    g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_CQ_ERROR), ==,
+                     r->s.cq.id);
 }
 
 /* ---- refused work requests ------------------------------------------- */
@@ -344,7 +296,7 @@ static void assert_completes(Nic *n, Setup *s, const Wqe *wqe, uint8_t opcode,
 }
 
 /* A CQE names what was asked for, also when it was asked for wrongly. */
-static void test_opcode_of_malformed(void)
+static void test_opcode_of_malformed(Rig *r)
 {
     static const struct {
         uint8_t sq, cqe;
@@ -371,56 +323,44 @@ static void test_opcode_of_malformed(void)
         { FAKERNIC_SQ_NOP + 1, FAKERNIC_CQE_SEND },
         { 0xff, FAKERNIC_CQE_SEND },
     };
-    Machine m;
-    Nic n;
-    Setup s;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
     for (unsigned i = 0; i < ARRAY_SIZE(opcodes); i++) {
         bool known = opcodes[i].sq && opcodes[i].sq <= FAKERNIC_SQ_NOP;
         Wqe wqe = wqe_bare(opcodes[i].sq);
 
         wqe.hdr.mss = LE16(1);
-        assert_completes(&n, &s, &wqe, opcodes[i].cqe,
+        assert_completes(&r->n, &r->s, &wqe, opcodes[i].cqe,
                          FAKERNIC_WC_LOC_QP_OP_ERR,
                          known ? FAKERNIC_VENDOR_SQ_RSVD
                                : FAKERNIC_VENDOR_SQ_OPCODE);
         wqe.hdr.bb_count = 0;
-        assert_completes(&n, &s, &wqe, opcodes[i].cqe,
+        assert_completes(&r->n, &r->s, &wqe, opcodes[i].cqe,
                          FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_FORMAT);
     }
-    machine_stop(&m);
 }
 
 /* Flags: those without a name are reserved, those that do not fit are not. */
-static void test_flags_of_malformed(void)
+static void test_flags_of_malformed(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Wqe wqe;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
     wqe = wqe_bare(FAKERNIC_SQ_SEND);
     wqe.hdr.flags |= FAKERNIC_SQ_IP_CSUM;
-    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_SEND,
+    assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_SEND,
                      FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_RSVD);
     wqe = wqe_bare(FAKERNIC_SQ_NOP);
     wqe.hdr.flags |= FAKERNIC_SQ_INLINE;
-    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_NOP,
+    assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_NOP,
                      FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_FORMAT);
     wqe = wqe_bare(FAKERNIC_SQ_SEND);
     wqe.hdr.inline_length = LE16(1);
-    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_SEND,
+    assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_SEND,
                      FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_FORMAT);
     /* "Else 0" is reserved. */
     wqe = wqe_bare(FAKERNIC_SQ_SEND);
     wqe.hdr.imm_or_key = LE32(1);
-    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_SEND,
+    assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_SEND,
                      FAKERNIC_WC_LOC_QP_OP_ERR, FAKERNIC_VENDOR_SQ_RSVD);
-    machine_stop(&m);
 }
 
 static uint32_t key_create(Nic *n, uint32_t pd, uint8_t type,
@@ -443,32 +383,28 @@ static uint32_t window_create(Nic *n, uint32_t pd, uint8_t type)
 }
 
 /* Every refusal of REG_MR that the sheet lists, in its order. */
-static void test_refused_reg_mr(void)
+static void test_refused_reg_mr(Rig *r)
 {
     const uint8_t malformed = FAKERNIC_WC_LOC_QP_OP_ERR;
     const uint8_t refused = FAKERNIC_WC_MW_BIND_ERR;
-    Machine m;
-    Nic n;
-    Setup s;
     struct fakernic_sq_reg_mr good;
     uint32_t other_pd;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    other_pd = pd_alloc(&n);
+    other_pd = pd_alloc(&r->n);
     good = (struct fakernic_sq_reg_mr) {
         .iova = LE64(0x10000), .length = LE64(8192),
-        .key = LE32(key_create(&n, s.pd, FAKERNIC_MR_FAST_REG, 2)),
+        .key = LE32(key_create(&r->n, r->s.pd, FAKERNIC_MR_FAST_REG, 2)),
         .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE),
-        .pages = contiguous(s.data, 8192),
+        .pages = contiguous(r->s.data, 8192),
     };
-#define CASE(status, vendor, change) do {                                    \
-        struct fakernic_sq_reg_mr reg = good;                                \
-        Wqe wqe;                                                             \
-        change;                                                              \
-        wqe = wqe_reg_mr(&reg);                                              \
-        assert_completes(&n, &s, &wqe, FAKERNIC_CQE_REG_MR, status,          \
-                         FAKERNIC_VENDOR_ ## vendor);                        \
+#define CASE(status, vendor, change) \
+    do { \
+        struct fakernic_sq_reg_mr reg = good; \
+        Wqe wqe; \
+        change; \
+        wqe = wqe_reg_mr(&reg); \
+        assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_REG_MR, status, \
+                         FAKERNIC_VENDOR_##vendor); \
     } while (0)
     CASE(malformed, SQ_RSVD, reg.rsvd = LE64(1));
     CASE(malformed, SQ_FORMAT, reg.length = 0);
@@ -478,12 +414,12 @@ static void test_refused_reg_mr(void)
     CASE(malformed, SQ_FORMAT, reg.pages.page_count = LE32(1));
     CASE(malformed, SQ_FORMAT, reg.pages.levels = 4);
     CASE(malformed, SQ_FORMAT, reg.pages.rsvd = LE16(1));
-    CASE(malformed, SQ_FORMAT, reg.pages.address = LE64(s.data + 1));
+    CASE(malformed, SQ_FORMAT, reg.pages.address = LE64(r->s.data + 1));
     CASE(malformed, SQ_DMA, reg.pages.levels = 1;
          reg.pages.address = LE64(1ull << 55));
     CASE(refused, KEY_INDEX, reg.key = LE32(0xffff00));
-    CASE(refused, KEY_STATE, reg.key = LE32(s.key));
-    CASE(refused, KEY_PD, reg.key = LE32(key_create(&n, other_pd,
+    CASE(refused, KEY_STATE, reg.key = LE32(r->s.key));
+    CASE(refused, KEY_PD, reg.key = LE32(key_create(&r->n, other_pd,
                                                     FAKERNIC_MR_FAST_REG, 2)));
     CASE(refused, KEY_ACCESS,
          reg.access = LE32(FAKERNIC_ACCESS_REMOTE_WRITE));
@@ -493,39 +429,33 @@ static void test_refused_reg_mr(void)
     CASE(FAKERNIC_WC_SUCCESS, NONE, reg.key = good.key);
     CASE(refused, KEY_STATE, reg.key = good.key);
 #undef CASE
-    machine_stop(&m);
 }
 
 /* Every refusal of LOCAL_INV; of something that is free already, none. */
-static void test_refused_local_inv(void)
+static void test_refused_local_inv(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     uint32_t fast, other_pd;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    other_pd = pd_alloc(&n);
-    fast = key_create(&n, s.pd, FAKERNIC_MR_FAST_REG, 2);
-#define CASE(status, vendor, key) do {                                       \
-        Wqe wqe = wqe_local_inv(key);                                        \
-        assert_completes(&n, &s, &wqe, FAKERNIC_CQE_LOCAL_INV, status,       \
-                         FAKERNIC_VENDOR_ ## vendor);                        \
+    other_pd = pd_alloc(&r->n);
+    fast = key_create(&r->n, r->s.pd, FAKERNIC_MR_FAST_REG, 2);
+#define CASE(status, vendor, key) \
+    do { \
+        Wqe wqe = wqe_local_inv(key); \
+        assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_LOCAL_INV, status, \
+                         FAKERNIC_VENDOR_##vendor); \
     } while (0)
 #define REFUSED(vendor, key) CASE(FAKERNIC_WC_MW_BIND_ERR, vendor, key)
     REFUSED(KEY_INDEX, 0);
     REFUSED(KEY_INDEX, 0xffff00);
     REFUSED(KEY_TAG, fast ^ 1);
-    REFUSED(KEY_PD, key_create(&n, other_pd, FAKERNIC_MR_FAST_REG, 2));
-    REFUSED(KEY_STATE, s.key);
-    REFUSED(KEY_STATE, window_create(&n, s.pd, FAKERNIC_MW_TYPE_1));
+    REFUSED(KEY_PD, key_create(&r->n, other_pd, FAKERNIC_MR_FAST_REG, 2));
+    REFUSED(KEY_STATE, r->s.key);
+    REFUSED(KEY_STATE, window_create(&r->n, r->s.pd, FAKERNIC_MW_TYPE_1));
     CASE(FAKERNIC_WC_SUCCESS, NONE, fast);
     CASE(FAKERNIC_WC_SUCCESS, NONE,
-         window_create(&n, s.pd, FAKERNIC_MW_TYPE_2B));
+         window_create(&r->n, r->s.pd, FAKERNIC_MW_TYPE_2B));
 #undef REFUSED
 #undef CASE
-    machine_stop(&m);
 }
 
 static uint32_t bindable(Nic *n, const Setup *s, uint32_t pd, uint32_t access)
@@ -534,39 +464,35 @@ static uint32_t bindable(Nic *n, const Setup *s, uint32_t pd, uint32_t access)
 }
 
 /* Every refusal of BIND_MW that the sheet lists, in its order. */
-static void test_refused_bind_mw(void)
+static void test_refused_bind_mw(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     struct fakernic_sq_bind_mw good;
     uint32_t mw, other_pd, region;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    other_pd = pd_alloc(&n);
-    region = bindable(&n, &s, s.pd, FAKERNIC_ACCESS_LOCAL_WRITE);
-    mw = window_create(&n, s.pd, FAKERNIC_MW_TYPE_1);
+    other_pd = pd_alloc(&r->n);
+    region = bindable(&r->n, &r->s, r->s.pd, FAKERNIC_ACCESS_LOCAL_WRITE);
+    mw = window_create(&r->n, r->s.pd, FAKERNIC_MW_TYPE_1);
     good = (struct fakernic_sq_bind_mw) {
-        .address = LE64(s.data), .length = LE64(4096), .mw_key = LE32(mw),
+        .address = LE64(r->s.data), .length = LE64(4096), .mw_key = LE32(mw),
         .new_key = LE32(mw + 1), .mr_key = LE32(region),
         .access = LE32(FAKERNIC_ACCESS_REMOTE_WRITE),
     };
-#define CASE(status, vendor, change) do {                                    \
-        struct fakernic_sq_bind_mw bind = good;                              \
-        Wqe wqe;                                                             \
-        change;                                                              \
-        wqe = wqe_bind_mw(&bind);                                            \
-        assert_completes(&n, &s, &wqe, FAKERNIC_CQE_BIND_MW, status,         \
-                         FAKERNIC_VENDOR_ ## vendor);                        \
+#define CASE(status, vendor, change) \
+    do { \
+        struct fakernic_sq_bind_mw bind = good; \
+        Wqe wqe; \
+        change; \
+        wqe = wqe_bind_mw(&bind); \
+        assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_BIND_MW, status, \
+                         FAKERNIC_VENDOR_##vendor); \
     } while (0)
 #define REFUSED(vendor, change) CASE(FAKERNIC_WC_MW_BIND_ERR, vendor, change)
     CASE(FAKERNIC_WC_LOC_QP_OP_ERR, SQ_RSVD, bind.rsvd[0] = 1);
     REFUSED(KEY_INDEX, bind.mw_key = LE32(0xffff00));
-    REFUSED(KEY_TAG, bind.mw_key = LE32(window_create(&n, s.pd,
+    REFUSED(KEY_TAG, bind.mw_key = LE32(window_create(&r->n, r->s.pd,
                                                   FAKERNIC_MW_TYPE_2B) ^ 1));
     REFUSED(KEY_STATE, bind.mw_key = LE32(region));
-    REFUSED(KEY_PD, bind.mw_key = LE32(window_create(&n, other_pd,
+    REFUSED(KEY_PD, bind.mw_key = LE32(window_create(&r->n, other_pd,
                                                      FAKERNIC_MW_TYPE_1)));
     REFUSED(BIND, bind.new_key = LE32(mw + 0x100));
     REFUSED(BIND, bind.access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE));
@@ -574,59 +500,52 @@ static void test_refused_bind_mw(void)
     REFUSED(BIND, bind.access = LE32(FAKERNIC_ACCESS_ZERO_BASED));
     REFUSED(KEY_INDEX, bind.mr_key = LE32(0xffff00));
     REFUSED(KEY_TAG, bind.mr_key = LE32(region ^ 1));
-    REFUSED(KEY_STATE, bind.mr_key = LE32(key_create(&n, s.pd,
+    REFUSED(KEY_STATE, bind.mr_key = LE32(key_create(&r->n, r->s.pd,
                                                      FAKERNIC_MR_FAST_REG, 2)));
-    REFUSED(KEY_PD, bind.mr_key = LE32(bindable(&n, &s, other_pd,
+    REFUSED(KEY_PD, bind.mr_key = LE32(bindable(&r->n, &r->s, other_pd,
                                                 FAKERNIC_ACCESS_LOCAL_WRITE)));
-    REFUSED(KEY_ACCESS, bind.mr_key = LE32(s.key));
-    REFUSED(KEY_ACCESS, bind.mr_key = LE32(bindable(&n, &s, s.pd, 0)));
-    REFUSED(BIND, bind.mr_key = LE32(bindable(&n, &s, s.pd,
+    REFUSED(KEY_ACCESS, bind.mr_key = LE32(r->s.key));
+    REFUSED(KEY_ACCESS, bind.mr_key = LE32(bindable(&r->n, &r->s, r->s.pd, 0)));
+    REFUSED(BIND, bind.mr_key = LE32(bindable(&r->n, &r->s, r->s.pd,
                                               FAKERNIC_ACCESS_LOCAL_WRITE |
                                                   FAKERNIC_ACCESS_ZERO_BASED)));
     REFUSED(KEY_BOUNDS, bind.length = LE64(8193));
     CASE(FAKERNIC_WC_SUCCESS, NONE, bind.access = good.access);
 #undef REFUSED
 #undef CASE
-    machine_stop(&m);
 }
 
 /* Length 0 unbinds a window of type 1. Type 2B wants an invalidation. */
-static void test_unbind(void)
+static void test_unbind(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     struct fakernic_sq_bind_mw bind;
     uint32_t region, mw;
     Wqe wqe;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    region = bindable(&n, &s, s.pd, FAKERNIC_ACCESS_LOCAL_WRITE);
-    mw = window_create(&n, s.pd, FAKERNIC_MW_TYPE_1);
+    region = bindable(&r->n, &r->s, r->s.pd, FAKERNIC_ACCESS_LOCAL_WRITE);
+    mw = window_create(&r->n, r->s.pd, FAKERNIC_MW_TYPE_1);
     bind = (struct fakernic_sq_bind_mw) {
-        .address = LE64(s.data), .length = LE64(4096), .mw_key = LE32(mw),
+        .address = LE64(r->s.data), .length = LE64(4096), .mw_key = LE32(mw),
         .new_key = LE32(mw + 1), .mr_key = LE32(region),
     };
     wqe = wqe_bind_mw(&bind);
-    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_BIND_MW, FAKERNIC_WC_SUCCESS,
-                     FAKERNIC_VENDOR_NONE);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, region), BUSY);
+    assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_BIND_MW,
+                     FAKERNIC_WC_SUCCESS, FAKERNIC_VENDOR_NONE);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, region), BUSY);
     /* Neither address nor region are looked at. */
     bind = (struct fakernic_sq_bind_mw) {
         .mw_key = LE32(mw + 1), .new_key = LE32(mw + 2), .mr_key = LE32(~0u),
     };
     wqe = wqe_bind_mw(&bind);
-    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_BIND_MW, FAKERNIC_WC_SUCCESS,
-                     FAKERNIC_VENDOR_NONE);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, region), OK);
-    mw = window_create(&n, s.pd, FAKERNIC_MW_TYPE_2B);
+    assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_BIND_MW,
+                     FAKERNIC_WC_SUCCESS, FAKERNIC_VENDOR_NONE);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, region), OK);
+    mw = window_create(&r->n, r->s.pd, FAKERNIC_MW_TYPE_2B);
     bind.mw_key = LE32(mw);
     bind.new_key = LE32(mw + 1);
     wqe = wqe_bind_mw(&bind);
-    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_BIND_MW,
+    assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_BIND_MW,
                      FAKERNIC_WC_MW_BIND_ERR, FAKERNIC_VENDOR_BIND);
-    machine_stop(&m);
 }
 
 /* ---- what leaves the device, and what counts it ----------------------- */
@@ -897,39 +816,30 @@ static void test_link_up(void)
 }
 
 /* A frame larger than any port takes is no frame at all: 9000 and 22. */
-static void test_frame_too_long(void)
+static void test_frame_too_long(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp raw;
     struct fakernic_cqe cqe;
     Wqe wqe;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    port_up(&n, &s, &raw, 0);
-    wqe = wqe_send(&s, 0, 9022);
-    sq_put(&n, &raw, &wqe, sizeof(wqe));
-    sq_ring(&n, &raw);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
-    assert_stat(&n, FAKERNIC_STAT_TX_DROPPED, 1);
-    wqe = wqe_send(&s, 0, 9023);
-    sq_put(&n, &raw, &wqe, sizeof(wqe));
-    sq_ring(&n, &raw);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_LOC_LEN_ERR);
+    port_up(&r->n, &r->s, &raw, 0);
+    wqe = wqe_send(&r->s, 0, 9022);
+    sq_put(&r->n, &raw, &wqe, sizeof(wqe));
+    sq_ring(&r->n, &raw);
+    cqe = rig_cqe(r, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    assert_stat(&r->n, FAKERNIC_STAT_TX_DROPPED, 1);
+    wqe = wqe_send(&r->s, 0, 9023);
+    sq_put(&r->n, &raw, &wqe, sizeof(wqe));
+    sq_ring(&r->n, &raw);
+    cqe = rig_cqe(r, FAKERNIC_CQE_SEND, FAKERNIC_WC_LOC_LEN_ERR);
     g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_LENGTH);
-    machine_stop(&m);
 }
 
 /* ---- facts about the data path ----------------------------------------- */
 
 /* What was posted and rung for before RTS goes out when RTS is reached. */
-static void test_doorbell_before_rts(void)
+static void test_doorbell_before_rts(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp qp;
     struct fakernic_cqe cqe;
     struct fakernic_modify_qp_req req = {
@@ -938,46 +848,34 @@ static void test_doorbell_before_rts(void)
         .attr = { .state = FAKERNIC_QPS_INIT, .port = 1 },
     };
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    qp_create(&n, &qp, FAKERNIC_QP_UD, s.pd, &s.cq, 0);
-    complete_nops(&n, &qp, 1);
+    qp_create(&r->n, &qp, FAKERNIC_QP_UD, r->s.pd, &r->s.cq, 0);
+    complete_nops(&r->n, &qp, 1);
     req.qpn = LE32(qp.qpn);
-    assert_status(CMD(&n, MODIFY_QP, req), OK);
-    assert_status(qp_to(&n, qp.qpn, FAKERNIC_QPS_RTR), OK);
-    g_assert_false(cq_poll(&n, &s.cq, &cqe));
+    assert_status(CMD(&r->n, MODIFY_QP, req), OK);
+    assert_status(qp_to(&r->n, qp.qpn, FAKERNIC_QPS_RTR), OK);
+    g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
     req.mask = LE32(FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_SQ_PSN);
     req.attr.state = FAKERNIC_QPS_RTS;
-    assert_status(CMD(&n, MODIFY_QP, req), OK);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
-    machine_stop(&m);
+    assert_status(CMD(&r->n, MODIFY_QP, req), OK);
+    cqe = rig_cqe(r, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
 }
 
 /* An atomic works on a little-endian number: a carry goes upwards in memory. */
-static void test_atomic_byte_order(void)
+static void test_atomic_byte_order(Rig *r)
 {
     static const uint8_t before[8] = { 0xff, 0xff, 0, 0, 0, 0, 0, 0x10 };
     static const uint8_t after[8] = { 0, 0, 1, 0, 0, 0, 0, 0x10 };
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
-    struct fakernic_cqe cqe;
     uint8_t bytes[8];
     AtomicWqe wqe;
 
-    start_enabled(&m, &n);
-    setup_pair(&n, &s, &a, &b);
-    qtest_memwrite(m.qts, s.data + 64, before, sizeof(before));
-    wqe = wqe_atomic(&s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 64, 1);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_SUCCESS);
-    qtest_memread(m.qts, s.data + 64, bytes, sizeof(bytes));
+    qtest_memwrite(r->m.qts, r->s.data + 64, before, sizeof(before));
+    wqe = wqe_atomic(&r->s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 64, 1);
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_SUCCESS);
+    qtest_memread(r->m.qts, r->s.data + 64, bytes, sizeof(bytes));
     g_assert_cmpmem(bytes, 8, after, 8);
-    qtest_memread(m.qts, s.data, bytes, sizeof(bytes));
+    qtest_memread(r->m.qts, r->s.data, bytes, sizeof(bytes));
     g_assert_cmpmem(bytes, 8, before, 8);
-    machine_stop(&m);
 }
 
 /* A WRITE_IMM from a to b, of 'length' bytes. */
@@ -990,96 +888,65 @@ static Wqe wqe_write_imm(const Setup *s, uint32_t length)
 }
 
 /* byte_count of RECV_RDMA_IMM is what the peer wrote, not where it fits. */
-static void test_write_imm_count(void)
+static void test_write_imm_count(Rig *r)
 {
     static const uint32_t lengths[] = { 0, 12, 1024, 3000 };
     struct fakernic_cqe cqe;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
 
-    start_enabled(&m, &n);
-    setup_pair(&n, &s, &a, &b);
     for (unsigned i = 0; i < ARRAY_SIZE(lengths); i++) {
-        Wqe wqe = wqe_write_imm(&s, lengths[i]);
+        Wqe wqe = wqe_write_imm(&r->s, lengths[i]);
 
-        rq_post(&n, &b.rq, i, s.data + 16384, 4, s.key);
-        sq_put(&n, &a, &wqe, sizeof(wqe));
-        sq_ring(&n, &a);
-        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV_RDMA_IMM,
-                  FAKERNIC_WC_SUCCESS);
+        rq_post(&r->n, &r->b.rq, i, r->s.data + 16384, 4, r->s.key);
+        POST(r, wqe);
+        cqe = rig_cqe(r, FAKERNIC_CQE_RECV_RDMA_IMM, FAKERNIC_WC_SUCCESS);
         g_assert_cmpuint(le32_to_cpu(cqe.byte_count), ==, lengths[i]);
         g_assert_cmphex(le32_to_cpu(cqe.imm_or_key), ==, 0x1234);
-        cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
-                  FAKERNIC_WC_SUCCESS);
+        cqe = rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
     }
-    machine_stop(&m);
 }
 
 /*
  * The key of a WRITE_IMM is judged before it takes a receive: an event says
  * why the QP fails, and its receive is flushed.
  */
-static void test_write_imm_refused(void)
+static void test_write_imm_refused(Rig *r)
 {
-    struct fakernic_cqe cqe;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     Wqe wqe;
 
-    start_enabled(&m, &n);
-    setup_pair(&n, &s, &a, &b);
-    rq_post(&n, &b.rq, 7, s.data + 16384, 64, s.key);
-    wqe = wqe_write_imm(&s, 12);
-    wqe.rdma.rdma.rkey = LE32(s.key + 0x100);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_QP_ACCESS_ERROR),
-                     ==, b.qpn);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_WR_FLUSH_ERR);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
-              FAKERNIC_WC_REM_ACCESS_ERR);
-    machine_stop(&m);
+    rq_post(&r->n, &r->b.rq, 7, r->s.data + 16384, 64, r->s.key);
+    wqe = wqe_write_imm(&r->s, 12);
+    wqe.rdma.rdma.rkey = LE32(r->s.key + 0x100);
+    POST(r, wqe);
+    g_assert_cmpuint(
+        eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_QP_ACCESS_ERROR), ==,
+        r->b.qpn);
+    rig_cqe(r, FAKERNIC_CQE_RECV, FAKERNIC_WC_WR_FLUSH_ERR);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_REM_ACCESS_ERR);
 }
 
 /* Memory that fails only when it is written has cost a receive by then. */
-static void test_write_imm_unreachable(void)
+static void test_write_imm_unreachable(Rig *r)
 {
     const uint64_t nowhere = 1ull << 40;
     struct fakernic_cqe cqe;
-    Machine m;
-    Nic n;
-    Setup s;
-    Qp a, b;
     Wqe wqe;
 
-    start_enabled(&m, &n);
-    setup_pair(&n, &s, &a, &b);
-    rq_post(&n, &b.rq, 7, s.data + 16384, 64, s.key);
-    wqe = wqe_write_imm(&s, 12);
+    rq_post(&r->n, &r->b.rq, 7, r->s.data + 16384, 64, r->s.key);
+    wqe = wqe_write_imm(&r->s, 12);
     wqe.rdma.rdma.remote_address = LE64(nowhere);
-    wqe.rdma.rdma.rkey = LE32(mr_create(&n, s.pd, nowhere, 4096,
+    wqe.rdma.rdma.rkey = LE32(mr_create(&r->n, r->s.pd, nowhere, 4096,
                                         FAKERNIC_ACCESS_LOCAL_WRITE |
                                             FAKERNIC_ACCESS_REMOTE_WRITE));
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_LOC_ACCESS_ERR);
+    POST(r, wqe);
+    cqe = rig_cqe(r, FAKERNIC_CQE_RECV, FAKERNIC_WC_LOC_ACCESS_ERR);
     g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 7);
     g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, FAKERNIC_VENDOR_KEY_DMA);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
-              FAKERNIC_WC_REM_ACCESS_ERR);
-    machine_stop(&m);
+    cqe = rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_REM_ACCESS_ERR);
 }
 
 /* Rights given at creation of a FAST_REG key are judged, and then forgotten. */
-static void test_fast_reg_access(void)
+static void test_fast_reg_access(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     struct fakernic_create_mr_req req = {
         .type = FAKERNIC_MR_FAST_REG, .max_pages = LE32(1),
         .access = LE32(FAKERNIC_ACCESS_REMOTE_WRITE),
@@ -1088,42 +955,36 @@ static void test_fast_reg_access(void)
     uint32_t key;
     Wqe wqe;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    req.pdn = LE32(s.pd);
-    assert_refused(&n, CMD(&n, CREATE_MR, req), BAD_PARAM,
+    req.pdn = LE32(r->s.pd);
+    assert_refused(&r->n, CMD(&r->n, CREATE_MR, req), BAD_PARAM,
                    fakernic_create_mr_req, access);
     req.access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE |
                       FAKERNIC_ACCESS_REMOTE_WRITE);
-    key = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
+    key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
     reg = (struct fakernic_sq_reg_mr) {
-        .iova = LE64(s.data), .length = LE64(4096), .key = LE32(key),
-        .pages = contiguous(s.data, 4096),
+        .iova = LE64(r->s.data), .length = LE64(4096), .key = LE32(key),
+        .pages = contiguous(r->s.data, 4096),
     };
     wqe = wqe_reg_mr(&reg);
-    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_REG_MR, FAKERNIC_WC_SUCCESS,
-                     FAKERNIC_VENDOR_NONE);
-    wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 8192, 0, 8);
+    assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_REG_MR,
+                     FAKERNIC_WC_SUCCESS, FAKERNIC_VENDOR_NONE);
+    wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 8192, 0, 8);
     wqe.rdma.rdma.rkey = LE32(key);
-    assert_completes(&n, &s, &wqe, FAKERNIC_CQE_RDMA_WRITE,
+    assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_RDMA_WRITE,
                      FAKERNIC_WC_REM_ACCESS_ERR,
                      FAKERNIC_VENDOR_NAK_REMOTE_ACCESS);
-    machine_stop(&m);
 }
 
 /* The clock is the VM's, which in a qtest moves when it is told to. */
-static void test_clock_is_virtual(void)
+static void test_clock_is_virtual(Rig *r)
 {
-    Machine m;
-    Nic n;
     uint32_t before;
 
-    start(&m, &n);
-    before = reg_read(&n, FAKERNIC_REG_CLOCK_LO);
-    g_assert_cmpuint(reg_read(&n, FAKERNIC_REG_CLOCK_LO), ==, before);
-    qtest_clock_step(m.qts, 12345);
-    g_assert_cmpuint(reg_read(&n, FAKERNIC_REG_CLOCK_LO), ==, before + 12345);
-    machine_stop(&m);
+    before = reg_read(&r->n, FAKERNIC_REG_CLOCK_LO);
+    g_assert_cmpuint(reg_read(&r->n, FAKERNIC_REG_CLOCK_LO), ==, before);
+    qtest_clock_step(r->m.qts, 12345);
+    g_assert_cmpuint(reg_read(&r->n, FAKERNIC_REG_CLOCK_LO), ==,
+                     before + 12345);
 }
 
 #define CLOCK_PERIOD_US 50000
@@ -1193,34 +1054,34 @@ static void test_clock_stands_still(void)
 
 const FakernicTest fakernic_sheet_tests[] = {
     { "sheet/bars", test_bars },
-    { "sheet/flr", test_flr_leaves_nothing },
-    { "sheet/control-reset", test_control_reset_leaves_pci },
-    { "sheet/d3hot", test_d3hot },
-    { "sheet/bar2-without-features", test_bar2_without_features },
-    { "sheet/numbers", test_numbers },
-    { "sheet/detail-of-av", test_detail_of_av },
-    { "sheet/detail-of-page-list", test_detail_of_page_list },
-    { "sheet/eq-stays-armed", test_eq_stays_armed },
-    { "sheet/arm-frees-nothing", test_arm_frees_nothing },
-    { "sheet/malformed-opcode", test_opcode_of_malformed },
-    { "sheet/malformed-flags", test_flags_of_malformed },
-    { "sheet/refused-reg-mr", test_refused_reg_mr },
-    { "sheet/refused-local-inv", test_refused_local_inv },
-    { "sheet/refused-bind-mw", test_refused_bind_mw },
-    { "sheet/unbind", test_unbind },
+    { "sheet/flr", ENABLED(test_flr_leaves_nothing) },
+    { "sheet/control-reset", ENABLED(test_control_reset_leaves_pci) },
+    { "sheet/d3hot", READY(test_d3hot) },
+    { "sheet/bar2-without-features", BARE(test_bar2_without_features) },
+    { "sheet/numbers", READY(test_numbers) },
+    { "sheet/detail-of-av", READY(test_detail_of_av) },
+    { "sheet/detail-of-page-list", READY(test_detail_of_page_list) },
+    { "sheet/eq-stays-armed", READY(test_eq_stays_armed) },
+    { "sheet/arm-frees-nothing", READY(test_arm_frees_nothing) },
+    { "sheet/malformed-opcode", READY(test_opcode_of_malformed) },
+    { "sheet/malformed-flags", READY(test_flags_of_malformed) },
+    { "sheet/refused-reg-mr", READY(test_refused_reg_mr) },
+    { "sheet/refused-local-inv", READY(test_refused_local_inv) },
+    { "sheet/refused-bind-mw", READY(test_refused_bind_mw) },
+    { "sheet/unbind", READY(test_unbind) },
     { "sheet/loopback-vlan", test_loopback_and_vlan },
     { "sheet/rc-between-vlans", test_rc_between_vlans },
     { "sheet/port-counters", test_port_counters },
     { "sheet/frame-limit", test_frame_limit },
     { "sheet/link-up", test_link_up },
-    { "sheet/frame-too-long", test_frame_too_long },
-    { "sheet/doorbell-before-rts", test_doorbell_before_rts },
-    { "sheet/atomic-byte-order", test_atomic_byte_order },
-    { "sheet/write-imm-count", test_write_imm_count },
-    { "sheet/write-imm-refused", test_write_imm_refused },
-    { "sheet/write-imm-unreachable", test_write_imm_unreachable },
-    { "sheet/fast-reg-access", test_fast_reg_access },
-    { "sheet/clock", test_clock_is_virtual },
+    { "sheet/frame-too-long", READY(test_frame_too_long) },
+    { "sheet/doorbell-before-rts", READY(test_doorbell_before_rts) },
+    { "sheet/atomic-byte-order", PAIR(test_atomic_byte_order) },
+    { "sheet/write-imm-count", PAIR(test_write_imm_count) },
+    { "sheet/write-imm-refused", PAIR(test_write_imm_refused) },
+    { "sheet/write-imm-unreachable", PAIR(test_write_imm_unreachable) },
+    { "sheet/fast-reg-access", READY(test_fast_reg_access) },
+    { "sheet/clock", BARE(test_clock_is_virtual) },
     { "sheet/clock-stands-still", test_clock_stands_still },
     { NULL }
 };

@@ -5,11 +5,8 @@
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"
 
-static void test_srq(void)
+static void test_srq(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Queue ring_;
     struct fakernic_create_srq_req req, good = {
         .log_depth = 2, .log_stride = 6,
@@ -19,13 +16,12 @@ static void test_srq(void)
     struct fakernic_id id;
     uint32_t srqn;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    good.pages = queue_alloc(&n, &ring_, 2, 6);
-    good.pdn = LE32(s.pd);
-#define BAD(field, value, code)                                              \
-    req = good; req.field = value;                                           \
-    assert_refused(&n, CMD(&n, CREATE_SRQ, req), code,                       \
+    good.pages = queue_alloc(&r->n, &ring_, 2, 6);
+    good.pdn = LE32(r->s.pd);
+#define BAD(field, value, code) \
+    req = good; \
+    req.field = value; \
+    assert_refused(&r->n, CMD(&r->n, CREATE_SRQ, req), code, \
                    fakernic_create_srq_req, field)
     BAD(log_depth, 17, BAD_PARAM);
     BAD(log_stride, 4, BAD_PARAM);
@@ -33,31 +29,30 @@ static void test_srq(void)
     BAD(pdn, 0, BAD_ID);
     BAD(limit, LE32(5), BAD_PARAM);
 #undef BAD
-    srqn = cmd_create(&n, FAKERNIC_CMD_CREATE_SRQ, &good, sizeof(good));
+    srqn = cmd_create(&r->n, FAKERNIC_CMD_CREATE_SRQ, &good, sizeof(good));
     id = (struct fakernic_id) { .id = LE32(srqn) };
-    assert_status(cmd(&n, FAKERNIC_CMD_QUERY_SRQ, &id, sizeof(id), &resp,
+    assert_status(cmd(&r->n, FAKERNIC_CMD_QUERY_SRQ, &id, sizeof(id), &resp,
                       sizeof(resp)), OK);
     g_assert_cmpuint(le32_to_cpu(resp.depth), ==, 4);
     g_assert_cmpuint(le32_to_cpu(resp.limit), ==, 0);
     modify = (struct fakernic_modify_srq_req) {
         .srqn = LE32(srqn), .mask = 4,
     };
-    assert_refused(&n, CMD(&n, MODIFY_SRQ, modify), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, MODIFY_SRQ, modify), BAD_PARAM,
                    fakernic_modify_srq_req, mask);
     modify.mask = FAKERNIC_SRQ_LIMIT;
     modify.limit = LE32(5);
-    assert_refused(&n, CMD(&n, MODIFY_SRQ, modify), BAD_PARAM,
+    assert_refused(&r->n, CMD(&r->n, MODIFY_SRQ, modify), BAD_PARAM,
                    fakernic_modify_srq_req, limit);
     /* Nothing is posted: fewer than 2 are left at once. */
     modify.limit = LE32(2);
-    assert_status(CMD(&n, MODIFY_SRQ, modify), OK);
-    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_SRQ_LIMIT), ==,
-                     srqn);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DEALLOC_PD, s.pd), BUSY);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_SRQ, srqn), OK);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_SRQ, srqn), BAD_ID);
-    assert_status(cmd_id(&n, FAKERNIC_CMD_QUERY_SRQ, srqn), BAD_ID);
-    machine_stop(&m);
+    assert_status(CMD(&r->n, MODIFY_SRQ, modify), OK);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_SRQ_LIMIT),
+                     ==, srqn);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, r->s.pd), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_SRQ, srqn), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_SRQ, srqn), BAD_ID);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_QUERY_SRQ, srqn), BAD_ID);
 }
 
 /* An RC QP that sends to one that receives from an SRQ. */
@@ -127,62 +122,53 @@ static uint32_t srq_limit(Nic *n, uint32_t srqn, uint32_t *depth)
 }
 
 /* Larger and smaller again, receives waiting each time, across the wrap. */
-static void test_srq_resize(void)
+static void test_srq_resize(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp a, b;
     Queue srq, next;
     struct fakernic_modify_srq_req req;
     uint32_t taken = 0, depth;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    srq_pair(&n, &s, &a, &b, &srq);
+    srq_pair(&r->n, &r->s, &a, &b, &srq);
     for (unsigned round = 0; round < 4; round++) {
         unsigned log_depth = round % 2 ? 2 : 4;
 
         while (srq.index - taken < 4) {
-            rq_post(&n, &srq, srq.index, s.data + 4096, 4096, s.key);
+            rq_post(&r->n, &srq, srq.index, r->s.data + 4096, 4096, r->s.key);
         }
-        srq_send(&n, &s, &a, taken++);
-        req = resize_req(&n, &srq, &next, log_depth);
-        assert_status(CMD(&n, MODIFY_SRQ, req), OK);
+        srq_send(&r->n, &r->s, &a, taken++);
+        req = resize_req(&r->n, &srq, &next, log_depth);
+        assert_status(CMD(&r->n, MODIFY_SRQ, req), OK);
         /* The old ring is the host's again. */
-        qtest_memset(m.qts, srq.address, 0xff, srq.depth * srq.entry + 64);
+        qtest_memset(r->m.qts, srq.address, 0xff, srq.depth * srq.entry + 64);
         srq = next;
-        srq_limit(&n, srq.id, &depth);
+        srq_limit(&r->n, srq.id, &depth);
         g_assert_cmpuint(depth, ==, 1u << log_depth);
-        rq_post(&n, &srq, srq.index, s.data + 4096, 4096, s.key);
+        rq_post(&r->n, &srq, srq.index, r->s.data + 4096, 4096, r->s.key);
         for (unsigned i = 0; i < 3; i++) {
-            srq_send(&n, &s, &a, taken++);
+            srq_send(&r->n, &r->s, &a, taken++);
         }
     }
-    machine_stop(&m);
 }
 
-static void test_srq_resize_refused(void)
+static void test_srq_resize_refused(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp a, b;
     Queue srq, next;
     struct fakernic_modify_srq_req good, req;
     uint32_t depth;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    srq_pair(&n, &s, &a, &b, &srq);
+    srq_pair(&r->n, &r->s, &a, &b, &srq);
     for (unsigned i = 0; i < 3; i++) {
-        rq_post(&n, &srq, i, s.data + 4096, 4096, s.key);
+        rq_post(&r->n, &srq, i, r->s.data + 4096, 4096, r->s.key);
     }
-    good = resize_req(&n, &srq, &next, 3);
-#define BAD(change, code, field) do {                                        \
-        req = good; change;                                                  \
-        assert_refused(&n, CMD(&n, MODIFY_SRQ, req), code,                   \
-                       fakernic_modify_srq_req, field);                      \
+    good = resize_req(&r->n, &srq, &next, 3);
+#define BAD(change, code, field) \
+    do { \
+        req = good; \
+        change; \
+        assert_refused(&r->n, CMD(&r->n, MODIFY_SRQ, req), code, \
+                       fakernic_modify_srq_req, field); \
     } while (0)
     BAD(req.log_depth = 17, BAD_PARAM, log_depth);
     BAD(req.log_depth = 1, BAD_PARAM, log_depth);
@@ -194,36 +180,32 @@ static void test_srq_resize_refused(void)
     BAD(req.mask = 0, BAD_PARAM, log_depth);
     BAD(req.mask = 0; req.log_depth = 0, BAD_PARAM, pages);
     /* A receive posted meanwhile: the records differ. */
-    queue_record(&n, &next, next.index - 1);
+    queue_record(&r->n, &next, next.index - 1);
     BAD(, BAD_STATE, srqn);
-    queue_record(&n, &next, next.index);
-    queue_record(&n, &srq, srq.index + 7);
-    queue_record(&n, &next, next.index + 7);
+    queue_record(&r->n, &next, next.index);
+    queue_record(&r->n, &srq, srq.index + 7);
+    queue_record(&r->n, &next, next.index + 7);
     BAD(, BAD_STATE, srqn);
-    queue_record(&n, &srq, srq.index);
-    queue_record(&n, &next, next.index);
+    queue_record(&r->n, &srq, srq.index);
+    queue_record(&r->n, &next, next.index);
 #undef BAD
     /* Memory that is not there. */
     req = good;
     req.pages.address = LE64(1ull << 50);
-    assert_status(CMD(&n, MODIFY_SRQ, req), DMA_ERROR);
+    assert_status(CMD(&r->n, MODIFY_SRQ, req), DMA_ERROR);
     /* Nothing has changed. */
-    srq_limit(&n, srq.id, &depth);
+    srq_limit(&r->n, srq.id, &depth);
     g_assert_cmpuint(depth, ==, 4);
     for (unsigned i = 0; i < 3; i++) {
-        srq_send(&n, &s, &a, i);
+        srq_send(&r->n, &r->s, &a, i);
     }
-    machine_stop(&m);
 }
 
 /*
  * Armed once: one event, then 0; the record is looked at before it is raised.
  */
-static void test_srq_limit(void)
+static void test_srq_limit(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp a, b;
     Queue srq, next;
     struct fakernic_eqe eqe;
@@ -232,76 +214,66 @@ static void test_srq_limit(void)
     };
     uint32_t depth;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    srq_pair(&n, &s, &a, &b, &srq);
+    srq_pair(&r->n, &r->s, &a, &b, &srq);
     for (unsigned i = 0; i < 4; i++) {
-        rq_post(&n, &srq, i, s.data + 4096, 4096, s.key);
+        rq_post(&r->n, &srq, i, r->s.data + 4096, 4096, r->s.key);
     }
     req.srqn = LE32(srq.id);
-    assert_status(CMD(&n, MODIFY_SRQ, req), OK);
-    srq_send(&n, &s, &a, 0);
-    g_assert_cmpuint(srq_limit(&n, srq.id, &depth), ==, 3);
-    rq_post(&n, &srq, 4, s.data + 4096, 4096, s.key);
-    srq_send(&n, &s, &a, 1);
-    g_assert_cmpuint(srq_limit(&n, srq.id, &depth), ==, 3);
-    g_assert_false(eq_poll(&n, &s.async, &eqe));
-    srq_send(&n, &s, &a, 2);
-    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_SRQ_LIMIT), ==,
-                     srq.id);
-    g_assert_cmpuint(srq_limit(&n, srq.id, &depth), ==, 0);
-    srq_send(&n, &s, &a, 3);
-    g_assert_false(eq_poll(&n, &s.async, &eqe));
+    assert_status(CMD(&r->n, MODIFY_SRQ, req), OK);
+    srq_send(&r->n, &r->s, &a, 0);
+    g_assert_cmpuint(srq_limit(&r->n, srq.id, &depth), ==, 3);
+    rq_post(&r->n, &srq, 4, r->s.data + 4096, 4096, r->s.key);
+    srq_send(&r->n, &r->s, &a, 1);
+    g_assert_cmpuint(srq_limit(&r->n, srq.id, &depth), ==, 3);
+    g_assert_false(eq_poll(&r->n, &r->s.async, &eqe));
+    srq_send(&r->n, &r->s, &a, 2);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_SRQ_LIMIT),
+                     ==, srq.id);
+    g_assert_cmpuint(srq_limit(&r->n, srq.id, &depth), ==, 0);
+    srq_send(&r->n, &r->s, &a, 3);
+    g_assert_false(eq_poll(&r->n, &r->s.async, &eqe));
     /* Disarmed before it is reached. */
     req.limit = LE32(1);
-    assert_status(CMD(&n, MODIFY_SRQ, req), OK);
+    assert_status(CMD(&r->n, MODIFY_SRQ, req), OK);
     req.limit = 0;
-    assert_status(CMD(&n, MODIFY_SRQ, req), OK);
-    srq_send(&n, &s, &a, 4);
-    g_assert_false(eq_poll(&n, &s.async, &eqe));
+    assert_status(CMD(&r->n, MODIFY_SRQ, req), OK);
+    srq_send(&r->n, &r->s, &a, 4);
+    g_assert_false(eq_poll(&r->n, &r->s.async, &eqe));
     /* Together with a resize it is compared with the new depth. */
-    req = resize_req(&n, &srq, &next, 4);
+    req = resize_req(&r->n, &srq, &next, 4);
     req.mask |= FAKERNIC_SRQ_LIMIT;
     req.limit = LE32(16);
-    assert_status(CMD(&n, MODIFY_SRQ, req), OK);
-    g_assert_cmpuint(eq_expect(&n, &s.async, FAKERNIC_EVENT_SRQ_LIMIT), ==,
-                     srq.id);
-    machine_stop(&m);
+    assert_status(CMD(&r->n, MODIFY_SRQ, req), OK);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_SRQ_LIMIT),
+                     ==, srq.id);
 }
 
 /* A producer index that no ring can have breaks the SRQ, with the reason. */
-static void test_srq_error(void)
+static void test_srq_error(Rig *r)
 {
-    Machine m;
-    Nic n;
-    Setup s;
     Qp a, b;
     Queue srq;
-    struct fakernic_cqe cqe;
     struct fakernic_eqe eqe;
     Wqe wqe;
 
-    start_enabled(&m, &n);
-    setup(&n, &s);
-    srq_pair(&n, &s, &a, &b, &srq);
-    queue_record(&n, &srq, 5);
-    wqe = wqe_send(&s, 0, 16);
-    sq_put(&n, &a, &wqe, sizeof(wqe));
-    sq_ring(&n, &a);
-    cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_REM_OP_ERR);
-    g_assert_true(eq_poll(&n, &s.async, &eqe));
+    srq_pair(&r->n, &r->s, &a, &b, &srq);
+    queue_record(&r->n, &srq, 5);
+    wqe = wqe_send(&r->s, 0, 16);
+    sq_put(&r->n, &a, &wqe, sizeof(wqe));
+    sq_ring(&r->n, &a);
+    rig_cqe(r, FAKERNIC_CQE_SEND, FAKERNIC_WC_REM_OP_ERR);
+    g_assert_true(eq_poll(&r->n, &r->s.async, &eqe));
     g_assert_cmpuint(eqe.type, ==, FAKERNIC_EVENT_SRQ_ERROR);
     g_assert_cmpuint(le32_to_cpu(eqe.id), ==, srq.id);
     g_assert_cmpuint(le32_to_cpu(eqe.data), ==, FAKERNIC_VENDOR_RQ_OVERRUN);
-    g_assert_cmpuint(qp_state(&n, b.qpn), ==, FAKERNIC_QPS_ERR);
-    machine_stop(&m);
+    g_assert_cmpuint(qp_state(&r->n, b.qpn), ==, FAKERNIC_QPS_ERR);
 }
 
 const FakernicTest fakernic_srq_tests[] = {
-    { "cmd/srq", test_srq },
-    { "srq/resize", test_srq_resize },
-    { "srq/resize-refused", test_srq_resize_refused },
-    { "srq/limit", test_srq_limit },
-    { "srq/error", test_srq_error },
+    { "cmd/srq", READY(test_srq) },
+    { "srq/resize", READY(test_srq_resize) },
+    { "srq/resize-refused", READY(test_srq_resize_refused) },
+    { "srq/limit", READY(test_srq_limit) },
+    { "srq/error", READY(test_srq_error) },
     { NULL }
 };

@@ -6,6 +6,17 @@
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"
 
+static void run_on_rig(const void *data)
+{
+    const FakernicTest *test = data;
+    Rig r = { 0 };
+
+    test->begin(&r);
+    test->on(&r);
+    g_free(r.n.pci);
+    machine_stop(&r.m);
+}
+
 int main(int argc, char **argv)
 {
     static const FakernicTest *const chapters[] = {
@@ -39,7 +50,11 @@ int main(int argc, char **argv)
         for (const FakernicTest *test = chapters[i]; test->name; test++) {
             g_autofree char *path = g_strdup_printf("fakernic/%s", test->name);
 
-            qtest_add_func(path, test->run);
+            if (test->run) {
+                qtest_add_func(path, test->run);
+            } else {
+                qtest_add_data_func(path, test, run_on_rig);
+            }
         }
     }
     return g_test_run();
