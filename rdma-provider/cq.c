@@ -323,7 +323,7 @@ static int fakernic_ucq_take_locked(struct fakernic_cq *cq,
 	} while (unlikely(err == EALREADY));
 	if (err)
 		verbs_err(&context->vctx,
-			  "CQ %u: completion of unknown QP %u\n", cq->cqn,
+			  "CQ %u: completion for unknown QP %u\n", cq->cqn,
 			  le32toh((*cqe)->qpn));
 	return err;
 }
@@ -676,23 +676,26 @@ static int fakernic_ucq_check(struct fakernic_context *context,
 		wc_flags |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	if (!attr->cqe ||
 	    attr->cqe > 1U << FAKERNIC_CQ_LOG_DEPTH_MAX)
-		return fakernic_refuse(context, EINVAL, "CQ of %u entries\n",
-				       attr->cqe);
+		return fakernic_refuse(context, EINVAL,
+				       "create CQ: %u entries, at most %u\n",
+				       attr->cqe,
+				       1U << FAKERNIC_CQ_LOG_DEPTH_MAX);
 	if (!check_comp_mask(attr->comp_mask, IBV_CQ_INIT_ATTR_MASK_FLAGS |
 					      IBV_CQ_INIT_ATTR_MASK_PD) ||
 	    !check_comp_mask(attr->wc_flags, wc_flags))
 		return fakernic_refuse(context, EOPNOTSUPP,
-				       "CQ attributes %#x, fields %#" PRIx64
+				       "create CQ: unsupported attributes %#x or fields %#" PRIx64
 				       "\n", attr->comp_mask, attr->wc_flags);
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
 	    !check_comp_mask(attr->flags, IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
 					  IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
-		return fakernic_refuse(context, EOPNOTSUPP, "CQ flags %#x\n",
+		return fakernic_refuse(context, EOPNOTSUPP,
+				       "create CQ: unsupported flags %#x\n",
 				       attr->flags);
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
 	    !fakernic_to_parent_domain(attr->parent_domain))
 		return fakernic_refuse(context, EINVAL,
-				       "CQ with a PD that is no parent domain\n");
+				       "create CQ: the PD is not a parent domain\n");
 	return 0;
 }
 

@@ -366,7 +366,7 @@ fakernic_init_context(struct fakernic_context *context,
 	major = FAKERNIC_GET(FAKERNIC_VERSION_MAJOR, uresp->interface_version);
 	if (major != FAKERNIC_INTERFACE_MAJOR) {
 		verbs_err(&context->vctx,
-			  "device interface version %u, this provider knows %u\n",
+			  "device has interface version %u, provider supports %u\n",
 			  major, FAKERNIC_INTERFACE_MAJOR);
 		return ENOTSUP;
 	}

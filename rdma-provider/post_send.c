@@ -94,14 +94,15 @@ static int fakernic_ucheck_wr(struct fakernic_sq *sq,
 	if (opcode >= ARRAY_SIZE(fakernic_send_forms) ||
 	    !(sq->opcodes & FAKERNIC_WR_BIT(opcode)) ||
 	    fakernic_send_forms[opcode].segment == FAKERNIC_SEGMENT_NONE)
-		return fakernic_usq_bad(sq, "opcode not for this QP");
+		return fakernic_usq_bad(
+			sq, "this QP does not support the opcode");
 	switch (fakernic_send_forms[opcode].segment) {
 	case FAKERNIC_SEGMENT_INVALIDATE:
 	case FAKERNIC_SEGMENT_BIND:
 		return 0;
 	case FAKERNIC_SEGMENT_ATOMIC:
 		if (wr->num_sge != 1)
-			return fakernic_usq_bad(sq, "an atomic takes one SGE");
+			return fakernic_usq_bad(sq, "an atomic needs one SGE");
 		break;
 	case FAKERNIC_SEGMENT_SEND:
 		if (sq->data_offset == FAKERNIC_SQ_DATA_OFFSET_UD &&
@@ -113,7 +114,8 @@ static int fakernic_ucheck_wr(struct fakernic_sq *sq,
 		return fakernic_usq_bad(sq, "num_sge is negative");
 	if (wr->send_flags & IBV_SEND_INLINE)
 		return fakernic_send_forms[opcode].may_inline ? 0 :
-			fakernic_usq_bad(sq, "opcode cannot be inline");
+			fakernic_usq_bad(
+				sq, "the opcode does not support inline data");
 	return (uint32_t)wr->num_sge <= sq->sge_max ? 0 :
 		fakernic_usq_bad(sq, "more SGEs than max_send_sge");
 }

@@ -64,14 +64,19 @@ static int fakernic_ucheck_caps(struct fakernic_context *context,
 	    cap->max_send_sge > context->max_send_sge ||
 	    cap->max_inline_data > context->max_inline)
 		return fakernic_refuse(context, EINVAL,
-				       "QP of %u sends, %u SGEs, %u bytes inline\n",
+				       "create QP: %u sends, %u SGEs, %u inline bytes are beyond the limits %u, %u, %u\n",
 				       cap->max_send_wr, cap->max_send_sge,
-				       cap->max_inline_data);
+				       cap->max_inline_data,
+				       context->max_qp_wr,
+				       context->max_send_sge,
+				       context->max_inline);
 	if (cap->max_recv_wr > context->max_qp_wr ||
 	    cap->max_recv_sge > context->max_recv_sge)
 		return fakernic_refuse(context, EINVAL,
-				       "QP of %u receives, %u SGEs\n",
-				       cap->max_recv_wr, cap->max_recv_sge);
+				       "create QP: %u receives, %u SGEs are beyond the limits %u, %u\n",
+				       cap->max_recv_wr, cap->max_recv_sge,
+				       context->max_qp_wr,
+				       context->max_recv_sge);
 	return 0;
 }
 
@@ -125,19 +130,19 @@ static int fakernic_ucheck_qp(struct fakernic_context *context,
 				     IBV_QP_INIT_ATTR_CREATE_FLAGS |
 				     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return fakernic_refuse(context, EOPNOTSUPP,
-				       "unknown QP attributes %#x\n",
+				       "create QP: unsupported attributes %#x\n",
 				       attr->comp_mask);
 	if (!(context->features & fakernic_qp_feature(attr->qp_type)))
 		return fakernic_refuse(context, EOPNOTSUPP,
-				       "no QPs of type %u\n", attr->qp_type);
+				       "create QP: unsupported type %u\n", attr->qp_type);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
 	    attr->create_flags & ~fakernic_qp_create_flags(context, attr))
 		return fakernic_refuse(context, EOPNOTSUPP,
-				       "QP creation flags %#x\n",
+				       "create QP: unsupported flags %#x\n",
 				       attr->create_flags);
 	if (!fakernic_has_objects(attr))
 		return fakernic_refuse(context, EINVAL,
-				       "QP of type %u: wrong PD, XRCD, CQ or SRQ\n",
+				       "create QP: type %u needs another set of PD, XRCD, CQs and SRQ\n",
 				       attr->qp_type);
 	return fakernic_ucheck_caps(context, attr);
 }
@@ -267,7 +272,7 @@ struct ibv_qp *fakernic_ucreate_qp_ex(struct ibv_context *ibctx,
 					      attr->send_ops_flags);
 		if (errno) {
 			verbs_debug(&context->vctx,
-				    "QP of type %u: send operations %#" PRIx64
+				    "create QP: type %u does not support send operations %#" PRIx64
 				    "\n", attr->qp_type, attr->send_ops_flags);
 			goto err_free;
 		}

@@ -38,11 +38,11 @@ static int fakernic_ucheck_xrc_srq(struct fakernic_context *context,
 	if (attr->srq_type != IBV_SRQT_XRC ||
 	    !(context->features & FAKERNIC_FEATURE_XRC))
 		return fakernic_refuse(context, EOPNOTSUPP,
-				       "no SRQs of type %u\n", attr->srq_type);
+				       "create SRQ: unsupported type %u\n", attr->srq_type);
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd ||
 	    !(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq)
 		return fakernic_refuse(context, EINVAL,
-				       "an XRC SRQ needs a domain and a CQ\n");
+				       "create SRQ: an XRC SRQ needs an XRC domain and a CQ\n");
 	return 0;
 }
 
@@ -56,7 +56,7 @@ static int fakernic_ucheck_srq(struct fakernic_context *context,
 						      IBV_SRQ_INIT_ATTR_XRCD |
 						      IBV_SRQ_INIT_ATTR_CQ))
 		return fakernic_refuse(context, EOPNOTSUPP,
-				       "unknown SRQ attributes %#x\n",
+				       "create SRQ: unsupported attributes %#x\n",
 				       attr->comp_mask);
 	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE &&
 	    attr->srq_type != IBV_SRQT_BASIC) {
@@ -65,13 +65,16 @@ static int fakernic_ucheck_srq(struct fakernic_context *context,
 			return err;
 	}
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd)
-		return fakernic_refuse(context, EINVAL, "SRQ without PD\n");
+		return fakernic_refuse(context, EINVAL,
+				       "create SRQ: no PD\n");
 	if (!attr->attr.max_wr ||
 	    attr->attr.max_wr > 1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX ||
 	    attr->attr.max_sge > context->max_recv_sge)
 		return fakernic_refuse(context, EINVAL,
-				       "SRQ of %u receives of %u SGEs\n",
-				       attr->attr.max_wr, attr->attr.max_sge);
+				       "create SRQ: %u receives of %u SGEs, at most %u of %u\n",
+				       attr->attr.max_wr, attr->attr.max_sge,
+				       1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX,
+				       context->max_recv_sge);
 	return 0;
 }
 
@@ -222,7 +225,7 @@ static int fakernic_resize_srq_locked(struct fakernic_srq *srq,
 	if (fakernic_usrq_outstanding(srq) > queue->depth)
 		return fakernic_refuse(
 			fakernic_to_context(srq->vsrq.srq.context), EINVAL,
-			"SRQ %u: %u receives do not fit into %u\n", srq->srqn,
+			"SRQ %u: %u outstanding receives do not fit into %u\n", srq->srqn,
 			fakernic_usrq_outstanding(srq), queue->depth);
 	err = fakernic_usrq_add_tags(srq, queue->depth);
 	if (err)
@@ -257,8 +260,9 @@ int fakernic_umodify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr,
 		return EOPNOTSUPP;
 	if (!attr->max_wr || attr->max_wr > 1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX)
 		return fakernic_refuse(context, EINVAL,
-				       "SRQ %u: resize to %u\n", srq->srqn,
-				       attr->max_wr);
+				       "SRQ %u: resize to %u receives, at most %u\n",
+				       srq->srqn, attr->max_wr,
+				       1U << FAKERNIC_QUEUE_LOG_DEPTH_MAX);
 	err = fakernic_uqueue_alloc(&queue, srq->queue.domain,
 				    FAKERNIC_RESOURCE_SRQ,
 				    fakernic_log2_ceil(attr->max_wr),

@@ -54,15 +54,17 @@ static int fakernic_ucheck_wq(struct fakernic_context *context,
 	    (attr->comp_mask & IBV_WQ_INIT_ATTR_FLAGS && attr->create_flags) ||
 	    attr->wq_type != IBV_WQT_RQ)
 		return fakernic_refuse(context, EOPNOTSUPP,
-				       "WQ of type %u, attributes %#x, flags %#x\n",
+				       "create WQ: unsupported type %u, attributes %#x or flags %#x\n",
 				       attr->wq_type, attr->comp_mask,
 				       attr->create_flags);
 	if (!attr->pd || !attr->cq || !attr->max_wr ||
 	    attr->max_wr > context->max_qp_wr ||
 	    attr->max_sge > context->max_recv_sge)
 		return fakernic_refuse(context, EINVAL,
-				       "WQ of %u receives of %u SGEs, or without PD or CQ\n",
-				       attr->max_wr, attr->max_sge);
+				       "create WQ: no PD or CQ, or %u receives of %u SGEs, at most %u of %u\n",
+				       attr->max_wr, attr->max_sge,
+				       context->max_qp_wr,
+				       context->max_recv_sge);
 	return 0;
 }
 
@@ -172,7 +174,7 @@ int fakernic_umodify_wq(struct ibv_wq *ibwq, struct ibv_wq_attr *attr)
 
 	if (!fakernic_wq_states_exist(attr))
 		return fakernic_refuse(fakernic_to_context(ibwq->context),
-				       EINVAL, "WQ %u: no such state\n",
+				       EINVAL, "WQ %u: unknown state\n",
 				       ibwq->wq_num);
 	err = ibv_cmd_modify_wq(ibwq, attr, &cmd, sizeof(cmd));
 	if (err || !(attr->attr_mask & IBV_WQ_ATTR_STATE) ||
@@ -220,8 +222,10 @@ fakernic_ucreate_rwq_ind_table(struct ibv_context *ibctx,
 	    attr->log_ind_tbl_size > FAKERNIC_MAX_LOG_IND_TABLE) {
 		errno = fakernic_refuse(context,
 					attr->comp_mask ? EOPNOTSUPP : EINVAL,
-					"indirection table: log size %u\n",
-					attr->log_ind_tbl_size);
+					"create indirection table: attributes %#x, 2^%u entries, at most 2^%u\n",
+					attr->comp_mask,
+					attr->log_ind_tbl_size,
+					FAKERNIC_MAX_LOG_IND_TABLE);
 		return NULL;
 	}
 	table = calloc(1, sizeof(*table));
@@ -258,13 +262,13 @@ static int fakernic_ucheck_hash(struct fakernic_context *context,
 	if (hash->rx_hash_function != IBV_RX_HASH_FUNC_TOEPLITZ ||
 	    hash->rx_hash_fields_mask & ~(uint64_t)FAKERNIC_HASH_FIELDS)
 		return fakernic_refuse(context, EOPNOTSUPP,
-				       "RSS QP: hash function %u, fields %#" PRIx64
+				       "create RSS QP: unsupported hash function %u or fields %#" PRIx64
 				       "\n", hash->rx_hash_function,
 				       hash->rx_hash_fields_mask);
 	if (hash->rx_hash_key_len != FAKERNIC_HASH_KEY_SIZE ||
 	    !hash->rx_hash_key)
 		return fakernic_refuse(context, EINVAL,
-				       "RSS QP: key of %u bytes, not %u\n",
+				       "create RSS QP: hash key of %u bytes, must be %u\n",
 				       hash->rx_hash_key_len,
 				       FAKERNIC_HASH_KEY_SIZE);
 	return 0;
@@ -283,7 +287,7 @@ static int fakernic_ucheck_rss_qp(struct fakernic_context *context,
 	    (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
 	     attr->create_flags))
 		return fakernic_refuse(context, EOPNOTSUPP,
-				       "RSS QP: type %u, attributes %#x\n",
+				       "create RSS QP: unsupported type %u or attributes %#x\n",
 				       attr->qp_type, attr->comp_mask);
 	if ((attr->comp_mask & needed) != needed || !attr->pd ||
 	    !attr->rwq_ind_tbl || attr->send_cq || attr->recv_cq || attr->srq ||
@@ -291,7 +295,7 @@ static int fakernic_ucheck_rss_qp(struct fakernic_context *context,
 	    attr->cap.max_send_sge || attr->cap.max_recv_sge ||
 	    attr->cap.max_inline_data)
 		return fakernic_refuse(context, EINVAL,
-				       "RSS QP: no PD, table or hash, or queues of its own\n");
+				       "create RSS QP: needs PD, table and hash, and no CQ, SRQ or queue sizes\n");
 	return fakernic_ucheck_hash(context, &attr->rx_hash_conf);
 }
 

@@ -54,7 +54,8 @@ static inline int fakernic_usq_begin(struct fakernic_sq *sq, uint64_t wr_id,
 	uint8_t flags = 0;
 
 	if (send_flags & IBV_SEND_IP_CSUM && !sq->csum_flags)
-		return fakernic_usq_bad(sq, "no checksums for this QP");
+		return fakernic_usq_bad(
+			sq, "this QP does not support checksums");
 	if (sq->wr_pi - atomic_load_explicit(&sq->wr_ci,
 					     memory_order_acquire) >=
 	    sq->wr_max)

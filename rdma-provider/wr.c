@@ -221,7 +221,8 @@ static void fakernic_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey,
 		return;
 	if (type & ~(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT) ||
 	    level > IBV_FLUSH_MR || length > UINT32_MAX) {
-		sq->batch_err = fakernic_usq_bad(sq, "bad flush");
+		sq->batch_err = fakernic_usq_bad(
+			sq, "invalid flush type, level or length");
 		return;
 	}
 	if (type & IBV_FLUSH_GLOBAL)
@@ -296,7 +297,8 @@ static void fakernic_wr_set_sge_list(struct ibv_qp_ex *qp, size_t count,
 	max = fakernic_wqe_sge_max(sq);
 	if (sq->wqe->inline_length || count > max ||
 	    count + sq->wqe->sge_count > max) {
-		sq->batch_err = fakernic_usq_bad(sq, "too many SGEs");
+		sq->batch_err = fakernic_usq_bad(
+			sq, "inline data, or more SGEs than max_send_sge");
 		return;
 	}
 	for (i = 0; i < count; i++)
@@ -328,7 +330,8 @@ static void fakernic_wr_set_inline_data_list(struct ibv_qp_ex *qp,
 	/* Only an operation that sends data can have it inline. */
 	if (sq->wqe->sge_count ||
 	    !(sq->wqe->opcode <= FAKERNIC_SQ_RDMA_WRITE_IMM)) {
-		sq->batch_err = fakernic_usq_bad(sq, "no room for inline data");
+		sq->batch_err = fakernic_usq_bad(
+			sq, "has SGEs, or its opcode cannot be inline");
 		return;
 	}
 	for (i = 0; i < count && !sq->batch_err; i++)

@@ -1082,7 +1082,7 @@ static void refused_requests_say_why(void)
 	wr.send_flags = IBV_SEND_INLINE;
 	SAYS(post(&world, &wr), "max_inline_data");
 	wr.opcode = IBV_WR_RDMA_READ;
-	SAYS(post(&world, &wr), "opcode not for this QP");
+	SAYS(post(&world, &wr), "does not support the opcode");
 	SAYS(fakernic_upost_recv(world.qp, &recv, &bad), "31 SGEs");
 	ex->wr_start(ex);
 	ex->wr_send(ex);

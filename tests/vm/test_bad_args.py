@@ -21,7 +21,7 @@ TURN = "echo 'module fakernic {}p' >/proc/dynamic_debug/control"
 # Rows of rdma-provider/TROUBLESHOOTING.md that these programs walk into.
 FROM_THE_PROVIDER = (
     r"address without GRH: RoCE needs one \(is_global\)",
-    r"port 1 has no GID of index 255", r"QP of \d+ sends, \d+ SGEs",
+    r"port 1 has no GID of index 255", r"create QP: \d+ sends, \d+ SGEs",
     r"send refused: the QP is not in RTS yet",
     r"send refused: more SGEs than max_send_sge")
 FROM_THE_DRIVER = (
