@@ -105,7 +105,7 @@ def fits_kernel(item, kernel):
                 "[rds", "soft_roce", "[mckey-serving_rxe")))
 
 
-def be_patient(item):
+def extend_timeouts(item):
     """A debug kernel gets more time from all marks."""
     mark = item.get_closest_marker("timeout")
     if mark:
@@ -123,7 +123,7 @@ def pytest_collection_modifyitems(config, items):
     order = {}
     for item in items:
         if config.getoption("--kernel") in DEBUG_KERNELS:
-            be_patient(item)
+            extend_timeouts(item)
         key = repr(sorted(wanted_guests(item).items(), key=str))
         item.set_key = order.setdefault(key, len(order))
     items.sort(key=lambda item: item.set_key)

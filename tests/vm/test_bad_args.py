@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What verbs, and the driver below them, say to what they cannot take.
 
-Two programs do everything wrong: rdma_badargs through libibverbs, rdma_badabi
+Two programs do everything wrong: rdma_bad_args through libibverbs, rdma_bad_abi
 by requests of the uverbs ABI made by hand. They judge each errno, whether
 objects or pinned memory are left, and whether the device counts what it
 refused.
@@ -31,7 +31,7 @@ FROM_THE_DRIVER = (
 
 
 # How many refusals each of them judges.
-PROGRAMS = {"rdma_badargs": 265, "rdma_badabi": 276}
+PROGRAMS = {"rdma_bad_args": 265, "rdma_bad_abi": 276}
 EACH = pytest.mark.parametrize("program", PROGRAMS)
 
 
@@ -56,7 +56,7 @@ def test_refusals_on_the_old_kernel(ports, program):
 def test_refusals_are_explained_on_request(ports):
     (port,) = ports
     port.guest.check("dmesg -C; " + TURN.format("+"))
-    result = port.guest.run("VERBS_LOG_LEVEL=4 rdma_badargs >/dev/null", 100)
+    result = port.guest.run("VERBS_LOG_LEVEL=4 rdma_bad_args >/dev/null", 100)
     log = port.guest.check("dmesg; " + TURN.format("-"))
     for text, wanted in ((result.err, FROM_THE_PROVIDER),
                          (log, FROM_THE_DRIVER)):
@@ -69,7 +69,7 @@ def test_messages_do_not_flood(ports):
     (port,) = ports
     start = time.monotonic()
     port.guest.check("dmesg -C; " + TURN.format("+"))
-    port.guest.check("rdma_badabi && rdma_badabi && rdma_badabi", 200)
+    port.guest.check("rdma_bad_abi && rdma_bad_abi && rdma_bad_abi", 200)
     log = port.guest.check("dmesg; " + TURN.format("-"))
     told = len(re.findall(r"request of \d+ bytes, \d+ needed", log))
     assert 10 <= told <= 10 * (2 + (time.monotonic() - start) // 5), log

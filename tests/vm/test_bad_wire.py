@@ -114,7 +114,7 @@ def captured(vm, kind, ports, opcode):
                 if frame.opcode == opcode and frame.mac == mac)
 
 
-def test_frames_nobody_should_have_sent(ports, vms, lab):
+def test_invalid_frames_are_counted(ports, vms, lab):
     """Each is counted for what it is, and work goes on between them."""
     request = captured(vms[0], "rc", ports, 0x00)
     datagram = captured(vms[0], "ud", ports, 0x64)

@@ -125,7 +125,7 @@ class Connections:
 
 
 @pytest.mark.timeout(900)
-def test_thousand_open(ports):
+def test_1000_connections_at_once(ports):
     """1,000 connections open at once, of which each has moved data."""
     many = Connections(ports, 1000, client=f"-k {HOLD}", limit=800)
     many.wait_until_open()
@@ -135,7 +135,7 @@ def test_thousand_open(ports):
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_ten_thousand(ports, vms, rounds):
+def test_10000_connections_in_turn(ports, vms, rounds):
     """More than twice as many as there may be QPs or CQs: each comes back."""
     count = rounds(10000)
     Connections(ports, 200).succeed()
@@ -146,7 +146,7 @@ def test_ten_thousand(ports, vms, rounds):
 
 
 @pytest.mark.parametrize("victim", (SERVER, CLIENT), ids=("server", "client"))
-def test_killed_with_connections(ports, victim):
+def test_killed_process_disconnects_all(ports, victim):
     """The kernel hangs up for the killed side; the other one sees it."""
     n = 100
     some = Connections(ports, n, client=f"-k {HOLD}")
@@ -158,7 +158,7 @@ def test_killed_with_connections(ports, victim):
     some.nothing_left()
 
 
-def test_unanswered(ports):
+def test_unanswered_connect_times_out(ports):
     """A listener takes the REQ and does not answer: the client gives up.
 
     After more than the CM's first timeout, that is: by then the listener's
@@ -174,7 +174,7 @@ def test_unanswered(ports):
     silent.nothing_left()
 
 
-def test_unanswered_and_killed(ports):
+def test_killed_listener_rejects(ports):
     """The silent listener dies: its kernel rejects (reason 28, consumer)."""
     n = 20
     silent = Connections(ports, n, server="-k /tmp/never")
@@ -186,7 +186,7 @@ def test_unanswered_and_killed(ports):
 
 
 @pytest.mark.long
-def test_lost_link(ports):
+def test_link_loss_while_connecting_times_out(ports):
     """The link goes down between REQ and REP: either side gives up.
 
     Both have repeated what they sent 15 times by then, which takes 77 s. The

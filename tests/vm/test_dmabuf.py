@@ -7,5 +7,5 @@ from fakernic_test import rdma
 
 
 @pytest.mark.guests(count=1)
-def test_regions_of_dma_bufs(ports):
+def test_dmabuf_regions(ports):
     rdma.judged(ports[0], "rdma_dmabuf", 28)

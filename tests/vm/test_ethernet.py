@@ -12,7 +12,7 @@ import pytest
 from fakernic_lab import faults
 from fakernic_lab.images import DEBUG_KERNELS
 from fakernic_test import rdma, tstamp
-from fakernic_test.patient import RELOAD, is_recovered, reload, sleep, until
+from fakernic_test.recovery import RELOAD, is_recovered, reload, sleep, until
 
 
 @pytest.mark.parametrize("mtu", (1500, 9000))
@@ -61,7 +61,7 @@ def test_ssh_with_checksummed_data(ports):
     assert sent == received
 
 
-def test_counters_count(ports):
+def test_port_counters(ports):
     a, b = ports
     read = f"cat /sys/class/net/{a.netdev}/statistics/rx_packets"
     before = int(a.guest.check(read))
@@ -99,7 +99,7 @@ def death(port):
 
 @pytest.mark.parametrize("event", (rdma.reset, reload, sleep, death),
                          ids=lambda event: event.__name__)
-def test_tcp_lives_through_it(lab, vlan, event):
+def test_tcp_survives_recovery(lab, vlan, event):
     """Under one connection that never pauses either card is reset, reloaded, put to
     sleep, or dies and is recovered: every byte arrives. Then frames of a VLAN do, as
     before."""
@@ -127,7 +127,7 @@ SECOND_MAC = "02:00:00:00:78:01"
 COMES_UP_LATE = "at=command cmd=QUERY_DEVICE delay-ns=4000000000 do=delay"
 
 
-def test_address_that_comes_while_it_reloads(lab, ports):
+def test_address_added_during_reload(lab, ports):
     """A second unicast address, as macvlan and bridges add it: the card lets its
     frames in, though nothing else about the interface changes."""
     a, b = ports
@@ -192,7 +192,7 @@ tc qdisc del dev lo clsact
 """
 
 
-def test_frames_that_are_too_long(ports):
+def test_too_long_frames_are_dropped(ports):
     """No MTU is asked on this way: they are dropped, and the queue goes on."""
     port, peer = ports
     dropped = f"cat /sys/class/net/{port.netdev}/statistics/tx_dropped"
@@ -205,7 +205,7 @@ def test_frames_that_are_too_long(ports):
     assert "failed" not in said and "restarting" not in said, said
 
 
-def test_frames_without_a_buffer_are_told(ports):
+def test_frames_without_buffer_are_counted(ports):
     """By "ip -s link", soon; and behind a reset, when the card counts anew."""
     a, b = ports
     before = missed(a)
@@ -231,7 +231,7 @@ echo 1 >events/page_pool/page_pool_state_hold/enable
 """
 
 
-def test_port_goes_on_behind_a_lost_receive(ports):
+def test_lost_receive_completion_restarts_queues(ports):
     """Those that follow are not in their places: the queues are made anew. Linux may
     send something of its own just then, whose completion is lost instead."""
     a, b = ports
@@ -250,7 +250,7 @@ def test_port_goes_on_behind_a_lost_receive(ports):
     assert "completion of receive" in said
 
 
-def test_buffers_come_back(ports):
+def test_receive_pages_are_reused(ports):
     """Of frames that are not copied: hardly one of them costs the kernel a page of
     its own."""
     a, b = ports
@@ -276,7 +276,7 @@ DEEP = 4096
 FULL_OF_FILES = "cat /dev/vda /dev/vdc >/dev/null"
 
 
-def test_deep_queue_when_memory_is_full(ports):
+def test_deep_queue_under_memory_pressure(ports):
     """Of files, which the kernel can do without: it takes their pages."""
     port = ports[0]
     port.set_mtu(9000)
@@ -299,7 +299,7 @@ with socket.create_server(("{address}", {port})) as listener:
 
 
 @pytest.mark.long
-def test_frames_that_nobody_reads(ports):
+def test_unread_frames_keep_their_pages(ports):
     """They keep the pages of queues that have gone: for as long as they like."""
     a, b = ports
     a.guest.check("dmesg -C; rm -f /tmp/listens")
@@ -355,7 +355,7 @@ def test_offloads_can_be_turned_off_and_on(ports):
 
 
 @pytest.mark.parametrize("family", (4, 6))
-def test_the_wire_has_right_checksums(ports, family):
+def test_wire_checksums_are_right(ports, family):
     """As tcpdump finds at the peer, of what the card has filled in and cut; and the
     peer's card finds, which spares its kernel to look."""
     a, b = ports
@@ -467,7 +467,7 @@ ip link set customer8 up
 """
 
 
-def test_frames_with_other_tags(ports):
+def test_stacked_vlan_tags(ports):
     """A provider's (IEEE 802.1ad), and a customer's in it: each comes on top of the
     MTU."""
     a, b = ports

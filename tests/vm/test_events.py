@@ -52,7 +52,7 @@ def state_of_port(port):
         f"sleep 1; rdma link show {port.ibdev}/1 | grep -o ' state [A-Z]*'")
 
 
-def test_port_that_cannot_be_opened(ports, lab):
+def test_failed_open_leaves_port_down(ports, lab):
     """The link comes while the interface is being opened, which fails then: no
     port is active whose interface is down."""
     (port,) = ports
@@ -84,7 +84,7 @@ def test_gid_change(ports, told):
         port.guest.check(f"ip addr del 192.168.78.9/24 dev {port.netdev}")
 
 
-def test_device_fatal(ports, lab, told):
+def test_unbind_raises_device_fatal(ports, lab, told):
     """The driver goes; who holds the device is told, and the driver is not
     held up."""
     (port,) = ports

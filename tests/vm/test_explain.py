@@ -32,8 +32,8 @@ def explained(ports):
     port.guest.check(TURN.format("-"))
 
 
-def test_wrong_keys_addresses_and_rights(explained):
-    result, log = explained("rdma_faults")
+def test_bad_requests_are_explained(explained):
+    result, log = explained("rdma_bad_requests")
     assert result.ok, result
     for words in ("no such key", "address or length outside the region",
                   "region does not grant the access"):
@@ -41,7 +41,7 @@ def test_wrong_keys_addresses_and_rights(explained):
             words, log)
 
 
-def test_path_mtu_that_does_not_fit(ports, explained):
+def test_wrong_path_mtu_is_explained(ports, explained):
     (port,) = ports
     tool = f"ibv_rc_pingpong -d {port.ibdev} -g {port.gid_index()} -m 4096"
     listens = rdma.LISTENS_TCP.format(port=18515)
@@ -51,9 +51,9 @@ def test_path_mtu_that_does_not_fit(ports, explained):
                      log), log
 
 
-def test_nothing_is_said_unasked(ports):
+def test_no_explanation_by_default(ports):
     (port,) = ports
-    port.guest.check("dmesg -C; rdma_faults")
+    port.guest.check("dmesg -C; rdma_bad_requests")
     assert not rdma.driver_said(port)
 
 
@@ -67,13 +67,13 @@ def test_nothing_is_said_unasked(ports):
          "is IPv4, the destination fd00:77::2 is not"),
         ("nobody-there", "Connection timed out",
          "destination ::ffff:192.168.77.99 from GID index "))))
-def test_wrong_addresses(ports, mistake, error, words):
+def test_wrong_addresses_are_explained(ports, mistake, error, words):
     """The errno is the kernel's; the words come with VERBS_LOG_LEVEL=4, and,
     for a release build of libibverbs, VERBS_LOG_FILE."""
     (port,) = ports
     result = port.guest.run("VERBS_LOG_LEVEL=4 VERBS_LOG_FILE=/dev/stderr "
-                            f"rdma_refused {mistake}")
+                            f"rdma_bad_address {mistake}")
     assert result.out == f"modify: {error}\naddress handle: {error}\n", result
     assert result.err.count(words) == 2, result
-    quiet = port.guest.run(f"rdma_refused {mistake}")
+    quiet = port.guest.run(f"rdma_bad_address {mistake}")
     assert quiet.out == result.out and quiet.err == "", quiet

@@ -14,7 +14,7 @@ from fakernic_lab import faults, images
 from fakernic_test import rdma
 from fakernic_test.lab import mount
 from fakernic_test.nvme import TARGET_AGAIN, Storage
-from fakernic_test.patient import (BIND, DEVLINK, DRIVER, FAULTS, RELOAD,
+from fakernic_test.recovery import (BIND, DEVLINK, DRIVER, FAULTS, RELOAD,
                                    RESET, SLEEP, SLOT, UNBIND, is_recovered)
 
 IMAGE = images.images() / "modules.erofs"
@@ -122,7 +122,7 @@ NOTHING = ("address", "test", "counters", "auto counters", "info")
 def port_again(ports):
     """The port, which is used afterwards."""
     guest = ports[0].guest
-    ports[0].vm.hurt()
+    ports[0].vm.expect_repair()
     mount(guest, IMAGE, "/mnt")
     guest.check("[ -e /sys/kernel/debug/failing ] || "
                 "insmod /mnt/$(uname -r)/failing.ko")
@@ -261,7 +261,7 @@ BESIDE = {"receives": ("softirqs", RECEIVES, NEVER),
 @pytest.mark.parametrize("times", (1, NEVER), ids=("one", "all"))
 @pytest.mark.parametrize("name", BESIDE)
 @pytest.mark.guests(**PAIR)
-def test_beside(port, ports, failing, name, times):
+def test_allocations_of_softirqs_and_threads(port, ports, failing, name, times):
     """Allocations that softirqs make, and the kernel's own threads: a frame is
     lost, a page had at the second try, a device recovered at the next; and when
     there is no memory any more, all frames are lost, until there is."""
@@ -312,7 +312,7 @@ def keep_busy(guest, loads):
 
 
 @pytest.mark.guests(**PAIR)
-def test_by_chance(port, ports):
+def test_random_failures(port, ports):
     """Some of all that the driver makes, or has made, while programs and the
     kernel use its card, and it dies once and comes up again."""
     peer = ports[1]
@@ -358,7 +358,7 @@ def rule_of_device(port):
     assert " hits=0\n" not in after and " hits=" in after, after
 
 
-def test_device_that_keeps_a_queue(port, rule):
+def test_undestroyed_queue_stops_port(port, rule):
     """The port's memory goes, so it is stopped before it can write there."""
     rule("at=command cmd=DESTROY_QP do=fail status=6")
     port.guest.check(f"ip link set {port.netdev} down")
@@ -367,7 +367,7 @@ def test_device_that_keeps_a_queue(port, rule):
     assert "device is dead" in said, said
 
 
-def test_port_without_queues_tries_again(port, rule):
+def test_queue_creation_is_retried(port, rule):
     """Neither the new ones can be had nor, four times, the old: then they can.
     The pauses between the tries grow."""
     rule("at=command cmd=CREATE_CQ times=5 do=fail status=6")

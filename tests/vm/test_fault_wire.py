@@ -7,12 +7,12 @@ marked packets.
 from fakernic_test import losses
 
 
-def test_lost_packet_is_where_it_goes_on(ports, vms):
+def test_retransmission_starts_at_lost_packet(ports, vms):
     server, client = ports
     losses.goes_back(losses.written(vms[1], client, server, losses.LOSE))
 
 
-def test_packet_that_is_lost_twice_waits_for_the_timer(ports, vms):
+def test_packet_lost_twice_waits_for_timer(ports, vms):
     server, client = ports
     assert any(losses.waits_for_the_timer(
         losses.written(vms[1], client, server, losses.LOSE_TWICE))
@@ -29,7 +29,7 @@ def distances(found):
     return [after - before for before, after in zip(times, times[1:])]
 
 
-def test_cnps_keep_their_distance(ports, vms):
+def test_cnps_are_rate_limited(ports, vms):
     """Where they begin: a wire, or who reads it late, may bring two at once. A
     thread that has to wait just before it tells the capture makes one distance
     too long and the next too short, which is rare; of a card that keeps none,
@@ -45,7 +45,7 @@ def test_cnps_keep_their_distance(ports, vms):
                for few, found in zip(short, tries)), tries
 
 
-def test_marks_are_told_by_cnps(ports, vms):
+def test_ce_marks_cause_cnps(ports, vms):
     server, client = ports
     found = losses.written(vms[1], client, server,
                            "at=tx opcode=rc-write-middle times=0 do=mark")

@@ -18,11 +18,11 @@ RTS, ERROR = 3, 6
 
 
 def test_bad_requests_get_the_right_completion(ports):
-    """Wrong keys, bounds, rights and peers: rdma_faults judges each."""
-    rdma.judged(ports[0], "rdma_faults", 13, 200)
+    """Wrong keys, bounds, rights and peers: rdma_bad_requests judges each."""
+    rdma.judged(ports[0], "rdma_bad_requests", 13, 200)
 
 
-def test_each_status_is_told_as_it_is(ports):
+def test_each_status_is_reported(ports):
     """A request that fails is told with its status, those behind it are
     flushed, and the peer, whom nothing has reached, works on. A completion
     tells it: there is no event (IBTA 11.6.2, 11.6.3). The rule counts what the
@@ -33,7 +33,7 @@ def test_each_status_is_told_as_it_is(ports):
         for _ in range(TRIES):
             with faults.armed(ports[0].vm, f"at=send-wqe nth=2 status={status} "
                                            "do=fail"):
-                told = ports[0].guest.check("rdma_status")
+                told = ports[0].guest.check("rdma_failed_wr")
             if told == wanted:
                 break
         assert told == wanted

@@ -68,7 +68,7 @@ def test_device_is_replaced_under_a_program(ports, lab):
     works_again(port, lab)
 
 
-def test_program_hears_of_the_removal(ports, lab):
+def test_program_is_notified_of_removal(ports, lab):
     """Told by an event, it finds every verb failing and lets go of all."""
     (port,) = ports
     port.guest.check("rm -f /tmp/unplug")

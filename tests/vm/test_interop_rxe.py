@@ -268,18 +268,18 @@ def test_with_one_percent_loss(ports, lab, request, tool, family, mtu, server):
 
 @pytest.mark.parametrize("half", ["quick", pytest.param(
     "long", marks=pytest.mark.long)])
-def test_failures_by_chance_are_few(half):
+def test_random_failures_are_few(half):
     """Of the rows above; what fails more often is not chance."""
     assert len(failures) <= FAILURES_MOST, failures
 
 
-def test_lost_packet_is_where_it_goes_on(ports, vms):
+def test_retransmission_starts_at_lost_packet(ports, vms):
     """rxe's responder tells of a loss as ours does: once."""
     ours, rxe = ports
     losses.goes_back(losses.written(vms[0], ours, rxe, losses.LOSE))
 
 
-def test_packet_that_is_lost_twice_waits_for_the_timer(ports, vms):
+def test_packet_lost_twice_waits_for_timer(ports, vms):
     ours, rxe = ports
     assert any(losses.waits_for_the_timer(
         losses.written(vms[0], ours, rxe, losses.LOSE_TWICE))
@@ -293,7 +293,7 @@ def test_linux_joins_no_ipv6_group(ports):
 
 @pytest.mark.parametrize("tool", [tool for tool in WAIT_FOR_EVER
                                   if tool != "verify_multicast"])
-def test_unreliable_tool_waits_for_ever(ports, lab, tool):
+def test_unreliable_tool_hangs_after_loss(ports, lab, tool):
     """The rows that the table under loss leaves out, with their reason. mckey waits
     three seconds before it sends."""
     server = 1 if tool == "mckey" else 0
@@ -304,7 +304,7 @@ def test_unreliable_tool_waits_for_ever(ports, lab, tool):
         WAIT_FOR_EVER[tool], pair.server, pair.client)
 
 
-def test_verify_notices_a_difference(ports):
+def test_verify_detects_a_difference(ports):
     """Two seeds are two plans: the judge of all rows above can say no."""
     a, b = ports
     pair = rdma.run_pair(a, b, "rdma_verify -S 1", f"rdma_verify -S 2 {a.ip4}",

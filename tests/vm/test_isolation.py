@@ -5,7 +5,7 @@ import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
-from fakernic_test.patient import (NATIVE_HOTPLUG, RELOAD, commands_may_take,
+from fakernic_test.recovery import (NATIVE_HOTPLUG, RELOAD, commands_may_take,
                                    fatal_bus_error, is_recovered, reload, reset,
                                    sleep)
 
@@ -133,7 +133,7 @@ def outcomes(port, user):
     return dict(line.split(": ", 1) for line in lines)
 
 
-def test_raw_packets_are_for_the_privileged(ports):
+def test_raw_packets_need_privilege(ports):
     """CAP_NET_RAW: raw-packet QPs and flow rules; the rest is anybody's."""
     (port,) = ports
     port.guest.check("chmod 666 /dev/infiniband/uverbs*")

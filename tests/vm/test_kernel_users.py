@@ -10,7 +10,7 @@ import pytest
 
 from fakernic_test import rdma
 from fakernic_test.nvme import Storage
-from fakernic_test.patient import BIND, UNBIND
+from fakernic_test.recovery import BIND, UNBIND
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def storage(ports):
 
 @pytest.mark.parametrize("family, srq", ((4, "N"), (6, "N"), (4, "Y")),
                          ids=("ipv4", "ipv6", "srq"))
-def test_disk_keeps_what_is_written(storage, family, srq):
+def test_written_data_is_read_back(storage, family, srq):
     """8 MB in blocks of 4 KB to 1 MB, compared at both ends."""
     it = storage(family=family, srq=srq)
     host, target = it.host.guest, it.target.guest
@@ -54,7 +54,7 @@ def test_disk_keeps_what_is_written(storage, family, srq):
     assert written == read == there
 
 
-def test_link_is_lost_under_load(storage):
+def test_host_recovers_from_link_loss(storage):
     """The host recovers: it drains its queue pairs, connects again, repeats."""
     it = storage()
     host = it.host.guest
@@ -84,7 +84,7 @@ def test_link_is_lost_under_load(storage):
     assert sums[0] == sums[1], result
 
 
-def test_driver_goes_under_load(storage, lab):
+def test_driver_unload_under_load(storage, lab):
     """Unloaded from below a connected disk; then loaded again, it works."""
     it = storage(patience=2)
     host = it.host.guest

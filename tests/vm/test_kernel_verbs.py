@@ -10,7 +10,8 @@ import pytest
 from fakernic_lab import faults, images
 from fakernic_test import rdma
 from fakernic_test.lab import mount
-from fakernic_test.patient import REPORTER, SLOT, Patient, left_dead, reload
+from fakernic_test.recovery import (REPORTER, SLOT, ConfiguredPort, reload,
+                                    without_auto_recover)
 
 IMAGE = images.images() / "modules.erofs"
 FOLDER = "/mnt/modules"
@@ -35,8 +36,8 @@ RING = 1 << 17          # entries of a CQ; one piece of memory would not do
 class User:
     """The module."""
 
-    def __init__(self, patient):
-        self.patient, self.guest = patient, patient.guest
+    def __init__(self, dut):
+        self.dut, self.guest = dut, dut.guest
         mount(self.guest, IMAGE, FOLDER)
         self.guest.check(f"insmod {FOLDER}/$(uname -r)/kernel_user.ko")
 
@@ -60,18 +61,18 @@ class User:
 
 
 @pytest.fixture
-def patient(ports):
+def dut(ports):
     before = rdma.resources(ports[0])
-    patient = Patient(ports[0])
-    patient.forget()
-    yield patient
-    patient.end()
+    dut = ConfiguredPort(ports[0])
+    dut.forget()
+    yield dut
+    dut.end()
     rdma.wait_for_resources(ports[0], before)
 
 
 @pytest.fixture
-def user(patient):
-    user = User(patient)
+def user(dut):
+    user = User(dut)
     yield user
     user.end()
 
@@ -94,14 +95,14 @@ def is_flushed(told):
 
 
 def dies(user, rule):
-    user.patient.forget()
-    faults.set_fault(user.patient.port.vm, f"at=device do={rule}")
+    user.dut.forget()
+    faults.set_fault(user.dut.port.vm, f"at=device do={rule}")
 
 
 def dies_and_is_left(user):
     """The kernel's users are told, and so is who posts to the dead device."""
     wait_for_death(user)
-    with left_dead(user.guest):
+    with without_auto_recover(user.guest):
         dies(user, "fatal")
         told = user.until(lambda told: told["agains"] == AGAIN and
                           is_flushed(told))
@@ -113,7 +114,7 @@ def dies_and_is_recovered(user):
     """At once: they have to let go of it while they are told."""
     wait_for_death(user)
     dies(user, "dead")
-    user.patient.is_recovered(40)
+    user.dut.is_recovered(40)
 
 
 DEATHS = (dies_and_is_left, dies_and_is_recovered)
@@ -121,14 +122,14 @@ DEATHS = (dies_and_is_left, dies_and_is_recovered)
 
 def judge_death(user, death):
     death(user)
-    user.patient.works()
-    user.patient.port.vm.assert_healthy()
+    user.dut.works()
+    user.dut.port.vm.assert_healthy()
     told = user.told()
     assert is_flushed(told), told
 
 
 @pytest.mark.parametrize("death", DEATHS)
-def test_what_waits_is_flushed(user, death):
+def test_death_flushes_work_requests(user, death):
     """And no handler is called of CQs that are polled by their owner alone, which
     the kernel's core would complain of; while others make and destroy CQs."""
     judge_death(user, death)
@@ -137,34 +138,34 @@ def test_what_waits_is_flushed(user, death):
 @pytest.mark.long
 @guests(4)
 @pytest.mark.timeout(3000)
-def test_many_deaths(user, rounds):
+def test_cqs_destroyed_during_deaths(user, rounds):
     """Of more CPUs, each of which destroys CQs when the device dies."""
     for _ in range(rounds(20)):
         for death in DEATHS:
             # Else the pauses go on growing from death to death.
-            reload(user.patient.port)
-            user.patient.works()
+            reload(user.dut.port)
+            user.dut.works()
             judge_death(user, death)
 
 
-def test_no_cq_goes_while_it_is_visited(user):
+def test_destroy_cq_waits_for_flush(user):
     """At its death all CQs are looked at: who destroys one of them, on another
     CPU, waits until that is done."""
     user.run("visit")
     dies(user, "fatal")
     told = user.until(lambda told: told["freed"])
     assert told["held"] == told["asked"] == 1 and not told["early"], told
-    user.patient.is_recovered(40)
-    user.patient.works()
+    user.dut.is_recovered(40)
+    user.dut.works()
 
 
 @pytest.mark.parametrize("word", ("last", "late"))
-def test_death_while_somebody_polls(user, word):
+def test_death_while_polling(user, word):
     """On another CPU. Work that the device completes after he has found the CQ
     empty, and before it dies, is not flushed as well; and if he is told to poll
     before he is done with it, he does so again."""
-    user.patient.port.vm.hurt()
-    with left_dead(user.guest):
+    user.dut.port.vm.expect_repair()
+    with without_auto_recover(user.guest):
         user.run(word)
         # A process that ended now might want an interrupt of the CPU held up.
         time.sleep(QUIET_S)
@@ -176,10 +177,10 @@ def test_death_while_somebody_polls(user, word):
         time.sleep(1)
         assert is_flushed(user.told()), user.told()
         user.guest.check(f"devlink health recover {REPORTER}", 60)
-    user.patient.works()
+    user.dut.works()
 
 
-def test_rings_of_single_pages(user):
+def test_cq_ring_of_single_pages(user):
     """A kernel's CQ can be as long as the device says, costs as much memory as its
     entries need, and has each of them in its place, round after round."""
     user.run("deep", 200)
@@ -201,22 +202,22 @@ def judge_full(user):
     assert not told["disordered"], told
 
 
-def test_queues_as_deep_as_promised(user):
+def test_queue_depths_match_limits(user):
     """A kernel's RQ and SRQ take as many receives as the device says, and not one
     more; its SQ as many sends at least. All of them complete, each once. Beside an
     SRQ nobody judges what is said of receives."""
     judge_full(user)
 
 
-def test_completions_that_are_told_twice(user):
+def test_duplicate_completions_are_dropped(user):
     """By the device: a work request completes once."""
-    with faults.armed(user.patient.port.vm,
+    with faults.armed(user.dut.port.vm,
                       "at=cqe every=3 times=0 do=duplicate") as rule:
         judge_full(user)
         assert rule.hits()[0] > 1000
 
 
-def test_death_needs_no_new_worker(ports):
+def test_flush_needs_no_new_worker(ports):
     """Who flushes has a thread of its own, should there be no memory to make
     one."""
     names = ports[0].guest.check("cat /proc/[0-9]*/comm")

@@ -19,7 +19,7 @@ import pytest
 from fakernic_lab import images
 from fakernic_test import rdma
 from fakernic_test.lab import find_disk
-from fakernic_test.patient import (NATIVE_HOTPLUG, SYSFS, Patient, bus_error,
+from fakernic_test.recovery import (NATIVE_HOTPLUG, SYSFS, ConfiguredPort, bus_error,
                                    fatal_bus_error, rebind, reset, until)
 from fakernic_test.traffic import HOST, TARGET, Detached, Traffic, across
 
@@ -108,33 +108,33 @@ def fixture_settings(ports, request):
     port = ports[SIDES[request.param]]
     peer = ports[1 - SIDES[request.param]]
     peer.guest.check(f"ip link set {peer.netdev} mtu {JUMBO}")
-    patient = Patient(port)
+    dut = ConfiguredPort(port)
     # Whoever has another address now says so.
     peer.guest.check(f"ip neigh flush dev {peer.netdev}")
-    patient.forget()
-    yield patient
-    patient.end()
+    dut.forget()
+    yield dut
+    dut.end()
     peer.guest.check(f"ip link set {peer.netdev} mtu 1500; "
                      f"ip neigh flush dev {peer.netdev}")
 
 
-def survives(lab, patient, side, event):
+def survives(lab, dut, side, event):
     """One event: RDMA's users are told, among them one who writes to the peer, the
     interface stays."""
     traffic = Traffic(lab, SIDES[side])
     traffic.start_program()
     jobs = across(traffic.peer, traffic.port, 100)
-    patient.until(WRITES)
-    event(patient.port)
+    dut.until(WRITES)
+    event(dut.port)
     traffic.program_was_told()
     for job in jobs:
         result = job.wait()
         assert not result.ok and not result.timed_out, result
-    patient.works()
+    dut.works()
     traffic.recovers()
     traffic.end()
     works(*lab.ports)
-    assert patient.look() == patient.state
+    assert dut.look() == dut.state
 
 
 @pytest.mark.parametrize("event, side, settings", [
@@ -174,7 +174,7 @@ def more_addresses(port):
 HARMLESS = (small_bus_errors, frame_sizes, more_addresses)
 
 
-def test_nothing_is_lost(ports, lab):
+def test_users_survive_each_event(ports, lab):
     """One after the other, under the same users, none of which hears of it."""
     traffic = Traffic(lab, TARGET)
     traffic.start_program()
@@ -214,7 +214,7 @@ MOVES = {"mac": new_mac, "address": new_address}
 
 @pytest.mark.parametrize("event, side", cases(
     "", "mac-target mac-host address-target address-host"))
-def test_port_is_called_otherwise(ports, lab, event, side):
+def test_port_gets_other_addresses(ports, lab, event, side):
     """Host and target find each other again, and the writer notices nothing."""
     traffic = Traffic(lab, SIDES[side])
     for _ in MOVES[event](traffic.port, traffic.peer):
@@ -258,7 +258,7 @@ def replug(port):
 
 def surprise(port):
     slot = slot_above(port)
-    port.vm.hurt()
+    port.vm.expect_repair()
     port.guest.check(f"dmesg -C; setpci -s {slot} {POWER_OFF} {POWER_ON}")
     wait_for(port.guest, SYSFS, there=False)
     assert "Card not present" in port.guest.check("dmesg")
@@ -271,13 +271,14 @@ GOES = {"rebind": rebind, "replug": replug, "surprise": surprise}
 @pytest.mark.parametrize("event, side", cases(
     "surprise-target rebind-host", "surprise-host rebind-target replug-host "
     "replug-target"))
-def test_card_goes_and_comes(ports, lab, event, side):
+def test_hotplug_of_target_card(ports, lab, event, side):
     """A host whose target has gone writes on when that is back."""
     traffic = Traffic(lab, SIDES[side])
     # What vanishes is first found to be dead, which is said as well.
     traffic.start_program("" if event == "surprise" else "once")
     GOES[event](traffic.port)
-    lab.ports[traffic.hurt] = rdma.bring_up(traffic.port.vm, traffic.hurt + 1)
+    lab.ports[traffic.affected] = rdma.bring_up(traffic.port.vm,
+                                                traffic.affected + 1)
     traffic.program_was_told()
     traffic.recovers()
     traffic.end()
@@ -316,7 +317,7 @@ REBOOTS = {"restart": restart, "kexec": next_kernel}
 @pytest.mark.guests(kernel="6.12", **GUESTS)
 @pytest.mark.parametrize("event, side", cases(
     "", "restart-target restart-host kexec-target kexec-host"))
-def test_machine_boots_again(ports, lab, event, side):
+def test_reboot_under_load(ports, lab, event, side):
     """Its kernel tells the card to be silent, or the next one's memory would be
     written to. The peer forgets it, and both find each other again."""
     traffic = Traffic(lab, SIDES[side])
@@ -324,8 +325,8 @@ def test_machine_boots_again(ports, lab, event, side):
     vm = traffic.port.vm
     with vm.boots_again():
         REBOOTS[event](traffic.port)
-    lab.ports[traffic.hurt] = rdma.bring_up(vm, traffic.hurt + 1)
-    if traffic.hurt == TARGET:
+    lab.ports[traffic.affected] = rdma.bring_up(vm, traffic.affected + 1)
+    if traffic.affected == TARGET:
         # What it served is another one now, which this host refuses.
         traffic.disk.serve()
         traffic.disk.disconnect()

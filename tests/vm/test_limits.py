@@ -29,7 +29,7 @@ SIZES = {
 
 
 @pytest.mark.guests(count=1, **SMALL)
-def test_limits_are_the_true_ones(ports):
+def test_reported_limits_are_reached(ports):
     (port,) = ports
     before = rdma.resources(port)
     lines = port.guest.check("rdma_limits", 100).splitlines()
@@ -47,7 +47,7 @@ def test_limits_are_the_true_ones(ports):
     rdma.pingpong("rc", port, port, "-n 50").check()
 
 
-def test_queues_are_as_deep_as_promised(ports):
+def test_queue_depths_match_limits(ports):
     """SQ, RQ and SRQ take as many work requests as reported, and not one more; all
     of them complete."""
-    rdma.judged(ports[0], "rdma_full", 9)
+    rdma.judged(ports[0], "rdma_queue_depth", 9)

@@ -52,7 +52,7 @@ def test_perftest(ports, kernel, tool):
 
 @NEW
 def test_bad_requests(ports, kernel):
-    result = ports[0].guest.run("rdma_faults", 200)
+    result = ports[0].guest.run("rdma_bad_requests", 200)
     assert result.ok, result
 
 

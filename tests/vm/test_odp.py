@@ -35,7 +35,7 @@ def judge(result, names):
 @pytest.mark.parametrize("case", [pytest.param(
     case, marks=pytest.mark.packaged if case in IN_PACKAGED else ())
     for case in CASES])
-def test_memory_that_is_not_pinned(ports, case):
+def test_unpinned_memory(ports, case):
     port = ports[0]
     before = rdma.resources(port)
     judge(port.guest.run(f"rdma_odp {case}", 100), [case])
@@ -55,13 +55,13 @@ def judge_busy(port, command, case):
     rdma.wait_for_resources(port, before)
 
 
-def test_request_that_is_not_told(ports):
+def test_lost_page_request_is_announced_again(ports):
     """The device announces a request once; a driver that could not take it from
     the list asks again."""
     judge_busy(ports[0], "QUERY_PAGE_REQUESTS", "given_back")
 
 
-def test_answer_that_is_not_taken(ports):
+def test_refused_page_answer_is_repeated(ports):
     """That there is no such page is said until the device has heard it: who waits
     for the page would do so for ever."""
     judge_busy(ports[0], "UPDATE_PAGES", "never_mapped")
@@ -102,7 +102,7 @@ exit 1
 
 
 @pytest.mark.parametrize("case", ("given_back", "implicit"))
-def test_killed_in_the_middle(ports, case):
+def test_killed_program_frees_pages(ports, case):
     """Regions tell of their pages; killed, a program leaves nothing."""
     port = ports[0]
     before = rdma.resources(port)

@@ -10,7 +10,7 @@ MIXED = pytest.mark.guests(kernel=("6.1", "6.12"))
 
 
 @MIXED
-def test_kernels_are_what_they_should_be(ports):
+def test_kernel_versions(ports):
     versions = [port.guest.check("uname -r") for port in ports]
     assert versions[0].startswith("6.1.") and versions[1].startswith("6.12.")
 
@@ -52,7 +52,7 @@ def test_frames_have_time_stamps(ports):
 
 @MIXED
 def test_bad_requests_on_the_old_kernel(ports):
-    result = ports[0].guest.run("rdma_faults", 200)
+    result = ports[0].guest.run("rdma_bad_requests", 200)
     assert result.ok, result
 
 

@@ -95,14 +95,14 @@ PAIRS = [(tool, service) for tool in TOOLS for service in SERVICES
          if running(tool, service)]
 
 
-def test_how_many_combinations_run():
+def test_number_of_combinations():
     """Of the 8 tools x 4 services x 11 options."""
     assert sum(len(combinations(tool)) for tool in TOOLS) == 164
     assert sum(len(running(*pair)) for pair in PAIRS) == 158
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_what_perftest_refuses(tool):
+def test_refusals_before_device_lookup(tool):
     """It says so before it looks for a device: no guest is needed."""
     for service, option in itertools.product(SERVICES, OPTIONS):
         wanted = refusal(tool, service, option)
@@ -204,7 +204,7 @@ def test_perftest(ports, tool, service):
     assert not wrong, "\n".join(wrong)
 
 
-def test_what_perftest_refuses_later(ports):
+def test_refusals_by_server(ports):
     """The server says so and ends, before there is a client."""
     for tool in TOOLS:
         rows = [row for row in combinations(tool) if late_refusal(*row)]
@@ -213,7 +213,7 @@ def test_what_perftest_refuses_later(ports):
             assert late_refusal(*row) in pair.server.out, pair.server
 
 
-def test_why_the_rest_cannot(ports):
+def test_reason_for_missing_combinations(ports):
     """The device tells that UD sends may be paged, and nothing else may."""
     told = ports[0].guest.check("ibv_devinfo -v")
     for caps in set(CANNOT.values()):

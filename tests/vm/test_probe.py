@@ -13,7 +13,7 @@ def slot(ports):
         "cd /sys/bus/pci/drivers/fakernic && ls -d 0*").strip()
 
 
-def test_lspci_shows_a_whole_express_endpoint(ports, slot):
+def test_lspci_shows_express_endpoint(ports, slot):
     text = ports[0].guest.check(f"lspci -vvnn -s {slot}")
     for wanted in (r"Ethernet controller \[0200\]", r"\[1af4:10f[0-9a-f]\]",
                    r"Express \(v\d\) Endpoint", r"FLReset\+",
@@ -24,7 +24,7 @@ def test_lspci_shows_a_whole_express_endpoint(ports, slot):
         assert re.search(wanted, text), f"no '{wanted}' in\n{text}"
 
 
-def test_dmesg_tells_of_the_probe(ports, slot):
+def test_dmesg_reports_probe(ports, slot):
     assert re.search(rf"fakernic {slot}: ", ports[0].guest.check("dmesg"))
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from fakernic_lab.guest import Result
-from fakernic_test import built, pairs, programs, rdma, ulp
+from fakernic_test import long_programs, pairs, programs, rdma, ulp
 
 RESULTS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
 KNOWN = Path(__file__).with_name("programs.json")
@@ -38,7 +38,7 @@ def titles(wanted):
 
 
 @pytest.mark.guests(count=1)
-def test_document_has_all():
+def test_document_lists_all_programs():
     """A verdict for each program, fakernic's a good one."""
     fakernic, rxe = known("fakernic"), known("rxe")
     assert set(fakernic) == titles(programs.ALL)
@@ -56,7 +56,7 @@ def test_document_has_all():
     ("fi_rdm_pingpong", (pairs.TIMED_OUT, pairs.TIMED_OUT), "", False),
     ("fi_msg_pingpong", (0, errno.ECANCELED), FLUSH, False),
 ])
-def test_what_is_made_again(name, ends, out, again):
+def test_which_runs_are_repeated(name, ends, out, again):
     """A run over ofi_rxm of which one side has done all, and nothing else."""
     name = next(one for one in programs.PROGRAMS if name in one)
     pair = rdma.Pair(*(Result("fabtest", code, out if code else "", "")
@@ -97,7 +97,7 @@ def test_more_programs(ports):
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.guests(driver="rxe")
-def test_the_same_on_rxe(ports):
+def test_programs_on_rxe(ports):
     """What it does not pass is no fault of this project: it is said, no more."""
     found = long_run(ports, "rxe", programs.ALL)
     assert set(found) == titles(programs.ALL)
@@ -118,7 +118,7 @@ def test_results_are_written():
 
 # Bytes that a test moves at least.
 KERNEL_MIB = 8
-MPI_BYTES = 4 * built.MEBIBYTE
+MPI_BYTES = 4 * long_programs.MEBIBYTE
 CEPH_MESSAGES = 200
 CEPH_SIZE = 65536
 VALKEY_THREADS = 4
@@ -126,24 +126,24 @@ VALKEY_BYTES = 2 * VALKEY_THREADS * 128 * 1024     # at least 128 keys each
 
 
 def long_test(test):
-    """For make test-programs, on guests that have the disk of built.py."""
+    """For make test-programs, on guests that have the disk of long_programs.py."""
     for mark in (pytest.mark.long, pytest.mark.timeout(600),
-                 pytest.mark.guests(options=built.OPTIONS)):
+                 pytest.mark.guests(options=long_programs.OPTIONS)):
         test = mark(test)
     return test
 
 
 @long_test
-@pytest.mark.parametrize("service", (built.Rnbd, built.Smb))
+@pytest.mark.parametrize("service", (long_programs.Rnbd, long_programs.Smb))
 def test_kernel_modules(ports, service):
     """RNBD over RTRS, and SMB Direct: both ends have the data that was written."""
-    built.prepare(ports, "modules")
-    if service is built.Smb:
-        built.prepare(ports, "ksmbd")
+    long_programs.prepare(ports, "modules")
+    if service is long_programs.Smb:
+        long_programs.prepare(ports, "ksmbd")
     before = ulp.counts(ports)
     it = service(ports)
     it.start()
-    with built.by_rdma(ports, 2 * KERNEL_MIB * built.MEBIBYTE):
+    with long_programs.by_rdma(ports, 2 * KERNEL_MIB * long_programs.MEBIBYTE):
         it.move(KERNEL_MIB)
     it.stop()
     ulp.nothing_left(ports, before)
@@ -152,12 +152,12 @@ def test_kernel_modules(ports, service):
 @long_test
 def test_libiscsi(ports):
     """QEMU's own initiator, by libiscsi's iSER, at the target of Linux."""
-    built.prepare(ports, "libiscsi")
+    long_programs.prepare(ports, "libiscsi")
     before = ulp.counts(ports)
     it = ulp.Iser(ports)
     it.serve()
-    with built.by_rdma(ports, 4 * built.MEBIBYTE):
-        result = built.qemu_io(ports, it, "1M", {"0": 0x5a, "1M": 0xa5})
+    with long_programs.by_rdma(ports, 4 * long_programs.MEBIBYTE):
+        result = long_programs.qemu_io(ports, it, "1M", {"0": 0x5a, "1M": 0xa5})
     it.unserve()
     assert result.ok and "verification failed" not in result.out, result
     assert result.out.count("1048576/1048576 bytes") == 4, result
@@ -165,38 +165,38 @@ def test_libiscsi(ports):
 
 
 @long_test
-@pytest.mark.parametrize("layer", sorted(built.OPENMPI))
+@pytest.mark.parametrize("layer", sorted(long_programs.OPENMPI))
 def test_openmpi(ports, layer):
-    built.prepare(ports, "openmpi")
-    with built.by_rdma(ports, MPI_BYTES):
-        result = built.openmpi(ports, layer).check()
+    long_programs.prepare(ports, "openmpi")
+    with long_programs.by_rdma(ports, MPI_BYTES):
+        result = long_programs.openmpi(ports, layer).check()
     assert re.search(r"^[1-9]\d* comparisons held, 2 processes on 2 machines",
                      result.out, re.M), result
 
 
 @long_test
 def test_ceph_messenger(ports):
-    built.prepare(ports, "ceph")
-    with built.by_rdma(ports, CEPH_MESSAGES * CEPH_SIZE):
-        result = built.ceph(ports, CEPH_MESSAGES, CEPH_SIZE)
+    long_programs.prepare(ports, "ceph")
+    with long_programs.by_rdma(ports, CEPH_MESSAGES * CEPH_SIZE):
+        result = long_programs.ceph(ports, CEPH_MESSAGES, CEPH_SIZE)
     assert result.ok, result
 
 
 @long_test
 def test_rpma(ports):
     """FLUSH and ATOMIC WRITE are native: the program checks the opcodes."""
-    built.prepare(ports, "rpma")
-    with built.by_rdma(ports, 2 * built.MEBIBYTE):
-        pair = built.rpma(ports).check()
+    long_programs.prepare(ports, "rpma")
+    with long_programs.by_rdma(ports, 2 * long_programs.MEBIBYTE):
+        pair = long_programs.rpma(ports).check()
     assert "compared, by FLUSH and ATOMIC WRITE" in pair.client.out, pair
     assert "1048576 bytes of the server's memory compared" in pair.server.out, pair
 
 
 @long_test
 def test_valkey(ports):
-    built.prepare(ports, "valkey")
-    with built.by_rdma(ports, VALKEY_BYTES):
-        result = built.valkey(ports, VALKEY_THREADS)
+    long_programs.prepare(ports, "valkey")
+    with long_programs.by_rdma(ports, VALKEY_BYTES):
+        result = long_programs.valkey(ports, VALKEY_THREADS)
     assert result.ok, result
     threads = re.findall(r"GET \d+ KVs \[OK\]", result.out)
     assert len(threads) == VALKEY_THREADS, result

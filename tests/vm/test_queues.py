@@ -122,7 +122,7 @@ def test_flows_spread_over_the_queues(ports, family):
     assert len(fired) == 2 and min(fired) >= 2, fired
 
 
-def test_the_table_says_which_queue(restored):
+def test_indirection_table_selects_queue(restored):
     """Under traffic, and nothing of it is lost. A queue's vector is its own."""
     a, b = restored
     job = b.guest.start(f"ping -f -c 2000 {a.ip4}", 100)
@@ -144,7 +144,7 @@ def test_the_table_says_which_queue(restored):
     assert min(counts) >= 4, counts
 
 
-def test_the_key_is_the_users(restored):
+def test_hash_key_can_be_set(restored):
     a, b = restored
     key = ":".join(["6d", "5a"] * 20)
     a.guest.check(f"ethtool -X {a.netdev} hkey {key}")
@@ -152,7 +152,7 @@ def test_the_key_is_the_users(restored):
     assert sum(came_by(a, b)[0]) >= FLOWS
 
 
-def test_settings_hold_over_a_reset(restored):
+def test_queue_settings_survive_reset(restored):
     """Other numbers and depths work, and come back behind an FLR."""
     a, b = restored
     a.guest.check(f"ethtool -G {a.netdev} rx 100 tx 200 && "
@@ -183,7 +183,7 @@ HELD_US = 20000
 DATAGRAMS = 400
 
 
-def test_interrupts_are_held_back(restored):
+def test_interrupts_are_moderated(restored):
     """One in so many microseconds, instead of one for each frame."""
     a, b = restored
 
@@ -203,7 +203,7 @@ def test_interrupts_are_held_back(restored):
     assert held < each / 2, (held, each)
 
 
-def test_what_the_card_cannot_is_refused(restored):
+def test_unsupported_settings_are_refused(restored):
     a = restored[0]
     for options in (f"-L {a.netdev} combined 3", f"-G {a.netdev} rx 8192",
                     f"-C {a.netdev} rx-frames 100",
@@ -213,14 +213,14 @@ def test_what_the_card_cannot_is_refused(restored):
     assert setting(a, "-l", "Combined") == 2
 
 
-def test_the_card_tests_itself(ports):
+def test_ethtool_self_test(ports):
     a = ports[0]
     text = a.guest.check(f"ethtool -t {a.netdev}")
     assert "The test result is PASS" in text
     assert len(re.findall(r"\s0$", text, re.M)) == 4, text
 
 
-def test_the_registers_are_shown(ports):
+def test_ethtool_register_dump(ports):
     """firmware-spec's regs.h, by ethtool -d."""
     a = ports[0]
     out = a.guest.check(f"ethtool -d {a.netdev} raw on | od -An -v -tx4 -w4; "

@@ -129,7 +129,7 @@ def test_flow_rules(sides):
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_what_they_refuse(sides, words):
+def test_refused_options(sides, words):
     tool, _, options = words.partition(" ")
     result = sides.ports[0].guest.run(sides.command(0, tool, options))
     assert not result.ok

@@ -119,7 +119,7 @@ def rejected_or_not(result, event):
 
 
 @FAMILIES
-def test_nobody_listens(ports, family):
+def test_connect_without_listener_is_rejected(ports, family):
     """The peer's CM rejects: invalid service ID (IBTA 12.6.7.2, reason 8)."""
     a, b = ports
     rejected_or_not(b.guest.run(
@@ -127,7 +127,7 @@ def test_nobody_listens(ports, family):
         "RDMA_CM_EVENT_REJECTED, error 8")
 
 
-def test_nobody_there(ports):
+def test_connect_to_absent_host_fails(ports):
     """An address without a host: address resolution ends with an error."""
     rejected_or_not(ports[1].guest.run(
         f"rping -c -v -C 1 -a {rdma.NETWORK4}.99", 60),

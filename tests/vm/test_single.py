@@ -20,7 +20,7 @@ def test_every_service_in_loopback(ports, kind, family):
 
 
 @pytest.mark.guests(count=1)
-def test_one_guest_alone_talks_to_itself(ports):
+def test_guest_without_peer_uses_loopback(ports):
     (port,) = ports
     rdma.pingpong("rc", port, port, "-c -e").check()
     rdma.rping(port, port, count=5).check()
@@ -31,7 +31,7 @@ def test_one_guest_alone_talks_to_itself(ports):
 def test_unknown_interface_version_is_refused(vms):
     """One clear line in dmesg, no device, no complaint, no crash."""
     (vm,) = vms
-    vm.hurt()
+    vm.expect_repair()
     vm.guest.check("modprobe fakernic")
     lines = [line for line in vm.guest.check("dmesg").splitlines()
              if "fakernic" in line and "interface version" in line]

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from fakernic_test import rdma
-from fakernic_test.patient import reload
+from fakernic_test.recovery import reload
 
 pytestmark = pytest.mark.guests(count=1)
 
@@ -123,14 +123,14 @@ def test_performance_management_by_mad(ports):
     rdma.judged(ports[0], f"rdma_pma {ports[0].ibdev}", 6)
 
 
-def test_two_threads_want_a_set_of_counters(ports, lab):
+def test_two_threads_create_one_counter_set(ports, lab):
     """For one queue pair, at once: it has one, which goes with it, and the next
     life of the driver begins without."""
     (port,) = ports
     auto = f"rdma statistic qp set link {port.ibdev}/1 auto"
     port.guest.check(f"{auto} type on")
     try:
-        port.guest.check("rdma_counters", 200)
+        port.guest.check("rdma_counter_race", 200)
     finally:
         port.guest.check(f"{auto} off")
     assert "cntn" not in port.guest.check("rdma statistic qp show")

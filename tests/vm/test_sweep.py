@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Sweeps between two guests: a small program of every operation (rdma_sweep)
+"""Sweeps between two guests: a small program of every operation (rdma_every_op)
 runs once for each frame, DMA or command of one card, with a fault rule that hits
 just that one, until a run is too short to be hit. Told of success, the program
 has the right bytes; and it may be told of an error only where no transport can
@@ -17,7 +17,7 @@ import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
-from fakernic_test.patient import DEVLINK, commands_may_take
+from fakernic_test.recovery import DEVLINK, commands_may_take
 
 LISTENS = rdma.LISTENS_TCP.format(port=18604)
 OK, REFUSED = 0, 1
@@ -39,7 +39,7 @@ FRAMES_AT_LEAST, DMAS_AT_LEAST, COMMANDS_AT_LEAST = 5, 20, 12
 WORKS = """
 while [ $SECONDS -lt 60 ]; do
     rdma link show {port.ibdev}/1 | grep -q 'state ACTIVE' &&
-        timeout 20 rdma_sweep {server} && exit
+        timeout 20 rdma_every_op {server} && exit
     devlink health recover {devlink} reporter fw
     sleep 0.1
 done
@@ -79,19 +79,19 @@ def each(test):
 
 
 class Program:
-    """The two ends of rdma_sweep; the client's card is the victim, if nobody
+    """The two ends of rdma_every_op; the client's card is the victim, if nobody
     says else."""
 
     def __init__(self, server, client):
         self.server, self.client = server, client
         self.service, self.victim = "rc", client
         self.before = rdma.resources(client)
-        self.job = server.guest.start("exec rdma_sweep", 3600)
+        self.job = server.guest.start("exec rdma_every_op", 3600)
         server.guest.check(f"until {LISTENS}; do sleep 0.05; done")
 
     def run(self):
         return self.client.guest.run(
-            f"rdma_sweep {self.server.ip4} {self.service}", 60)
+            f"rdma_every_op {self.server.ip4} {self.service}", 60)
 
     def hit(self, rule):
         """A run with this rule; its result, and whether it was hit."""
@@ -262,7 +262,7 @@ def program_with_a_hasty_driver(program):
     commands_may_take(program.client.guest)
 
 
-def test_client_vanishes(hasty):
+def test_client_with_dead_card(hasty):
     """What its kernel says of its end is lost, its card being dead, and said
     once. The server finds out when the card is there again, and serves the
     next one. By then it has told the client all it had to tell first, unread;
@@ -287,12 +287,12 @@ def sweep_lost_commands(program, step):
     sweep_others(program, "at=command do=drop", step, COMMANDS_AT_LEAST)
 
 
-def test_some_commands_are_never_done(hasty):
+def test_some_commands_time_out(hasty):
     sweep_lost_commands(hasty, 8)
 
 
 @each
-def test_every_command_is_never_done(hasty):
+def test_every_command_times_out(hasty):
     sweep_lost_commands(hasty, 1)
 
 
@@ -330,19 +330,19 @@ def a_drivers_life(ports, lab, request):
 
 
 @pytest.mark.parametrize("status, step", ((NO_RESOURCE, 16), (DMA_ERROR, 25)))
-def test_some_commands_of_a_life_fail(life, status, step):
+def test_some_commands_of_probe_fail(life, status, step):
     sweep_others(life, f"at=command do=fail status={status}", step,
                  LIVES_AT_LEAST)
 
 
 @each
 @pytest.mark.parametrize("status", (NO_RESOURCE, DMA_ERROR))
-def test_every_command_of_a_life_fails(life, status):
+def test_every_command_of_probe_fails(life, status):
     sweep_others(life, f"at=command do=fail status={status}", 1,
                  LIVES_AT_LEAST)
 
 
 @each
 @pytest.mark.parametrize("life", [1], indirect=True)
-def test_every_command_of_a_life_is_never_done(life):
+def test_every_command_of_probe_times_out(life):
     sweep_others(life, "at=command do=drop", 1, LIVES_AT_LEAST)

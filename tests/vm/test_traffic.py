@@ -92,7 +92,7 @@ def ways_given(ports, options):
     return sum(vm.qemu_log().count(event) for vm in vms)
 
 
-def test_who_polls_lets_the_receiver_run(ports):
+def test_polling_program_yields_to_receiver(ports):
     """Who polls needs nothing more than the thread that brings frames: the main
     loop; on a link, where the CPU itself does, its peer's, if that does not get to
     read. Who sleeps has no need; of KVM's CPUs it is not asked."""
@@ -156,7 +156,7 @@ def is_little(counts, most):
 
 @pytest.mark.parametrize("tool, most", (("ib_write_bw", REPEATED_MAX),
                                         ("ib_read_bw", 0)))
-def test_little_is_repeated_on_a_clean_wire(ports, tool, most):
+def test_few_retransmissions_without_loss(ports, tool, most):
     """Work of 64 queue pairs that ends by a count, as what ends by the clock leaves
     frames on their way to queue pairs that are gone. A machine that stands still
     is asked again, by each of them: which is little, and it does not stand still
@@ -207,7 +207,7 @@ def test_one_guest_in_loopback(ports, family):
     rdma.pingpong("ud", a, a, "-e", family).check()
 
 
-def test_loopback_leaves_the_wire_alone(ports):
+def test_loopback_sends_no_frames(ports):
     a = ports[0]
     with a.vm.capture() as path:
         rdma.pingpong("rc", a, a, "-n 100").check()
@@ -294,7 +294,7 @@ def test_interface_down_ends_rdma(writes, side):
     assert "Failed status 12" in result.out + result.err, result
 
 
-def test_interface_down_for_a_moment(writes):
+def test_connections_survive_short_interface_down(writes):
     """Within the retries of a connection: it goes on. So it does when queues
     are replaced, for which the port does not go down."""
     a, b = writes.ports
@@ -306,7 +306,7 @@ def test_interface_down_for_a_moment(writes):
 
 
 @pytest.mark.parametrize("side", (0, 1), ids=("receiver", "sender"))
-def test_address_that_comes_back(writes, side):
+def test_connections_survive_readded_address(writes, side):
     """A DHCP client renews its lease by removing the address and adding it
     again: connections go on, also those of the address that went."""
     port = writes.ports[side]

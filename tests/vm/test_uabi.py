@@ -102,7 +102,7 @@ def test_both_mixtures_against_each_other(ports, lab):
         exercise(a, b)
 
 
-def test_device_is_told_alike(ports):
+def test_old_provider_reads_the_same(ports):
     """The older provider reads the same of the device."""
     (port, _) = ports
     tell = f"ibv_devinfo -v -d {port.ibdev} | grep -v -e sys_image -e node_guid"

@@ -15,7 +15,7 @@ from functools import partial
 import pytest
 
 from fakernic_test import memory, rdma, ulp
-from fakernic_test.patient import BIND, UNBIND, rebind
+from fakernic_test.recovery import BIND, UNBIND, rebind
 
 
 def some(names, short):
@@ -112,14 +112,14 @@ def test_data(service):
 
 
 @pytest.mark.parametrize("service", CUT, indirect=True)
-def test_data_over_a_short_cut(service):
+def test_data_with_short_link_loss(service):
     service.move()
     cut(service, 3, 90)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("service", some(CUT, ("nvme",)), indirect=True)
-def test_data_over_a_long_cut(service):
+def test_data_with_long_link_loss(service):
     """Whether queue pairs last as long or their users make new ones."""
     service.move()
     cut(service, 40, 300)
@@ -129,7 +129,7 @@ def test_data_over_a_long_cut(service):
 @pytest.mark.long
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("served", ROUNDS, indirect=True)
-def test_hundred_rounds(served, rounds):
+def test_repeated_connections(served, rounds):
     """Of connecting, data and disconnecting, none of which leaves anything, nor
     takes memory after the first fifth."""
     idle = ulp.counts(served.ports)
@@ -198,7 +198,7 @@ def unbind_host_until_told(it):
     pytest.param(unbind_host_until_told, id="unbound", marks=pytest.mark.long),
     pytest.param(reset_target, id="reset", marks=pytest.mark.long)))
 @pytest.mark.parametrize("dying", ("smc",), indirect=True)
-def test_both_ends_are_told(dying, event):
+def test_both_ends_are_notified(dying, event):
     """SMC-R gives a connection up: who writes is told, who serves takes the next,
     and that goes by RDMA again."""
     dying.move()

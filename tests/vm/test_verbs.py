@@ -7,7 +7,7 @@ import pytest
 
 from fakernic_lab import faults
 from fakernic_test import rdma
-from fakernic_test.patient import BIND, SLOT
+from fakernic_test.recovery import BIND, SLOT
 
 pytestmark = pytest.mark.guests(count=1)
 
@@ -25,28 +25,28 @@ def test_moderated_and_resized_cqs(ports):
     rdma.judged(ports[0], "rdma_cqs", 9)
 
 
-def test_window_that_is_left(ports):
+def test_bound_window_at_exit(ports):
     """A region does not go before the window in it; at a program's end both do."""
     (port,) = ports
     before = rdma.resources(port)
-    port.guest.check("dmesg -C; rdma_windows bind", 60)
+    port.guest.check("dmesg -C; rdma_exit_with_mw bind", 60)
     rdma.wait_for_resources(port, before)
     assert "device is" not in port.guest.check("dmesg")
 
 
-def test_what_failed_is_done_again(ports):
+def test_repost_after_errors(ports):
     """A receive of an SRQ that is too small for a datagram completes with an error,
     and a window whose bind was flushed is bound."""
-    rdma.judged(ports[0], "rdma_again", 4)
+    rdma.judged(ports[0], "rdma_repost", 4)
 
 
 @pytest.mark.parametrize("how", ("", "init"), ids=("fork", "ibv_fork_init"))
-def test_children(ports, how):
+def test_forked_children(ports, how):
     rdma.judged(ports[0], f"rdma_forks {how}", 2)
 
 
 @pytest.mark.parametrize("kind", ("rc", "srq", "ud"))
-def test_completions_that_are_told_twice(ports, kind):
+def test_duplicate_completions_are_dropped(ports, kind):
     """Each request of a program completes once, and its data is right."""
     (port,) = ports
     with faults.armed(port.vm, "at=cqe every=3 times=0 do=duplicate") as twice:
@@ -54,10 +54,10 @@ def test_completions_that_are_told_twice(ports, kind):
         assert twice.hits()[0] > 300
 
 
-def test_driver_lets_go(ports, lab):
+def test_driver_unbind(ports, lab):
     """Doorbells, clock and device memory are zapped; verbs answer EIO."""
     (port,) = ports
-    result = port.guest.run(f"rdma_gone {SLOT}", 60)
+    result = port.guest.run(f"rdma_unbind {SLOT}", 60)
     port.guest.check(BIND)
     lab.ports = [rdma.bring_up(port.vm, 1)]
     assert result.ok, result

@@ -9,8 +9,8 @@ import pytest
 
 from fakernic_lab.errors import GuestCrashed
 from fakernic_test import rdma
-from fakernic_test.patient import FAULTS, MOUNT_DEBUGFS, is_recovered, until
-from fakernic_test.watched import TOGETHER, hurts
+from fakernic_test.recovery import FAULTS, MOUNT_DEBUGFS, is_recovered, until
+from fakernic_test.watched import TOGETHER, is_harmful
 
 pytestmark = pytest.mark.guests(count=1, x_guest_faults="on")
 
@@ -32,7 +32,7 @@ def sick_port(ports):
     yield port
     port.guest.check(f"echo remove=all >{FAULTS}; until rdma link | grep -q ACTIVE; "
                      "do sleep 0.1; done", 60)
-    port.vm.hurt()
+    port.vm.expect_repair()
 
 
 def rule(port, text):
@@ -45,7 +45,7 @@ def complaint(port):
     return str(error.value)
 
 
-def test_well(sick):
+def test_healthy_card_passes(sick):
     """A rule alone is nothing."""
     rule(sick, "at=tx class=roce do=count")
     rdma.pingpong("rc", sick, sick, "-n 50").check()
@@ -54,7 +54,7 @@ def test_well(sick):
 
 @pytest.mark.parametrize("at, name", (("interrupt number=1", "lost_interrupts"),
                                       ("eqe", "lost_events")))
-def test_lost(sick, at, name):
+def test_lost_interrupt_is_found(sick, at, name):
     """Each time, though it is said once."""
     for _ in range(2):
         rule(sick, f"at={at} do=drop")
@@ -64,28 +64,28 @@ def test_lost(sick, at, name):
         look(sick)          # it is told of once
 
 
-def test_restarted(sick):
+def test_restarted_queues_are_found(sick):
     rule(sick, "at=send-wqe status=5 do=fail")
     sick.guest.run(BROADCAST)
     until(sick.guest, "dmesg | grep -q restarting")
     assert "restarting" in complaint(sick)
 
 
-def test_died(sick):
+def test_death_is_found(sick):
     """Also if the test has cleared the log; unless it says that it did that."""
     for is_asked in (False, True):
         sick.guest.run(f"echo 'at=device do=fatal' >{FAULTS}")     # is not answered
         is_recovered(sick.guest)
         sick.guest.check("dmesg -C")
         if is_asked:
-            sick.vm.hurt()
+            sick.vm.expect_repair()
             sick.vm.ends("is asked")
             assert not sick.vm.unseen
         else:
             assert "device is dead" in complaint(sick)
 
 
-def test_some_tests_are_looked_at_together(sick):
+def test_one_check_covers_several_tests(sick):
     """Whoever hurts the card hears what was before, and in which tests it may have
     been; when nobody does, the last of them."""
     rule(sick, "at=eqe do=drop")
@@ -94,8 +94,8 @@ def test_some_tests_are_looked_at_together(sick):
     sick.vm.ends("first")
     sick.vm.ends("second")
     with pytest.raises(GuestCrashed, match="in first, second:\nlost_events: 1"):
-        sick.vm.hurt()
-    assert not sick.vm.is_hurt
+        sick.vm.expect_repair()
+    assert not sick.vm.repair_expected
     rule(sick, "at=eqe do=drop")
     sick.guest.run(BROADCAST)
     time.sleep(HEALED_S)
@@ -109,5 +109,5 @@ def test_some_tests_are_looked_at_together(sick):
     ("at=tx do=drop", False), ("id=x at=rx opcode=rc-ack do=corrupt", False),
     ("at=command do=count", False), ("remove=all", False),
     ("at=tx do=drop; id=y at=eqe do=drop", True), ("at=device do=dead", True)))
-def test_rules_that_hurt(rules, wanted):
-    assert hurts(rules) == wanted
+def test_harmful_rules(rules, wanted):
+    assert is_harmful(rules) == wanted

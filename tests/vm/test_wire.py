@@ -187,7 +187,7 @@ def test_other_gids_stay_untagged(ports, judged, vlan_indexes):
     assert {frame.vlan for frame in frames} == {None}
 
 
-def test_the_judges_can_say_no(ports, vms, tmp_path):
+def test_judges_detect_errors(ports, vms, tmp_path):
     """A wrong bit, and a frame whose end is missing."""
     with vms[0].capture() as path:
         rdma.pingpong("rc", *ports, "-n 5").check()

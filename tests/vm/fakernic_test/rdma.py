@@ -275,5 +275,5 @@ def measured(tool, server, client, options=""):
 
 def line_of_text(server, client, text, family=4):
     """The program that writes a line into the server's memory."""
-    return run_pair(server, client, "rdma_line -s",
-                    f"rdma_line {server.ip(family)} '{text}'", 18600)
+    return run_pair(server, client, "rdma_write_line -s",
+                    f"rdma_write_line {server.ip(family)} '{text}'", 18600)

@@ -62,9 +62,9 @@ class Traffic:
     """Both are under way; HURT is the number of the port with the program. At
     its end() nothing may be left."""
 
-    def __init__(self, lab, hurt):
+    def __init__(self, lab, affected):
         self.ports = lab.ports
-        self.hurt = hurt
+        self.affected = affected
         self.before = ulp.counts(self.ports)
         self.disk = ulp.Nvme(self.ports)
         self.disk.start()
@@ -73,11 +73,11 @@ class Traffic:
 
     @property
     def port(self):
-        return self.ports[self.hurt]
+        return self.ports[self.affected]
 
     @property
     def peer(self):
-        return self.ports[1 - self.hurt]
+        return self.ports[1 - self.affected]
 
     # ---- the program ---------------------------------------------------------
 
@@ -121,7 +121,7 @@ class Traffic:
     def recovers(self):
         """After the target's RDMA device has gone, the host writes on as soon as
         it listens again; after its own, it has to be told to connect."""
-        if self.hurt == TARGET:
+        if self.affected == TARGET:
             self.disk.serve_again()
             self.goes_on()
         else:

@@ -2,7 +2,7 @@
 """Guests whose cards have to stay well. The driver mends what a card does wrong,
 and says so; a test that nobody told to expect it would pass. So whatever it has
 warned of, and each interrupt and event that it has found lost, is trouble, unless
-the test has the device misbehave, by a fault rule or as hurt() says. To look costs a
+the test has the device misbehave, by a fault rule or as expect_repair() says. To look costs a
 guest a quarter of a second: it is done for some tests together, which are named.
 """
 
@@ -47,7 +47,7 @@ WANTED = re.compile("told to misbehave|no one-step time stamps")
 UNSURE = re.compile("(?:came|was answered) without an (?:interrupt|event)")
 
 
-def hurts(rules):
+def is_harmful(rules):
     """Whether some of these fault rules make the device misbehave."""
     for rule in re.split(r"[;\n]", rules):
         words = dict(re.findall(r"(\S+)=(\S+)", rule))
@@ -64,23 +64,23 @@ class Watched(Machine):
         super().__init__(name, directory, nics, image, **options)
         self.is_sure = options.get("cpus", 1) == 1
         self.looks = any(nic.model == "fakernic" for nic in nics)
-        self.is_born_ill = any("x_fault" in nic.properties for nic in nics)
-        self.is_hurt = False
+        self.always_faulty = any("x_fault" in nic.properties for nic in nics)
+        self.repair_expected = False
         self.unseen = []        # tests since the last look
         self.boot = None
         self.heard = -1
         self.lost = Counter()
 
-    def hurt(self):
+    def expect_repair(self):
         """The test does the card some harm, other than by QMP."""
         self.look()
-        self.is_hurt = True
+        self.repair_expected = True
 
     def qmp(self, command, **arguments):
         if ((command == "qom-set" and arguments.get("property") == "x-fault" and
-             hurts(arguments["value"])) or
+             is_harmful(arguments["value"])) or
                 BUS_ERROR in arguments.get("command_line", "")):
-            self.hurt()
+            self.expect_repair()
         return super().qmp(command, **arguments)
 
     def news(self, wait=0):
@@ -117,12 +117,12 @@ class Watched(Machine):
 
     def begins(self):
         """What there is to hear by now is of a test that has hurt the card."""
-        if self.looks and self.is_hurt and not self.is_born_ill:
+        if self.looks and self.repair_expected and not self.always_faulty:
             self.news(LOOKS_S)
-        self.is_hurt = self.is_born_ill
+        self.repair_expected = self.always_faulty
 
     def ends(self, test):
-        if self.looks and not self.is_hurt:
+        if self.looks and not self.repair_expected:
             self.unseen.append(test)
             if len(self.unseen) == TOGETHER:
                 self.look()

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_windows [bind]: ends with all that it has, a window and a younger region
- * that allows windows. With "bind" the window lies in the region, which then
- * cannot be deregistered. The kernel has to put all of it away.
+ * rdma_exit_with_mw [bind]: exits without destroying its objects, among them a
+ * memory window and a younger region that allows windows. With "bind" the
+ * window is bound to the region, which then cannot be deregistered first. The
+ * kernel must release everything.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_again: a failure costs nothing for good. A receive of an SRQ that is too
- * small for a datagram completes with an error, so another can be posted; a
- * window whose bind was flushed can be bound.
+ * rdma_repost: a failed request leaves its resources usable. A receive of an
+ * SRQ that is too small for a datagram completes with an error, and another
+ * receive can be posted. A window whose bind was flushed can be bound again.
  */
 #include "report.h"
 #include "verbs_pair.h"

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_drain late|solicited: takes all events that there are, polls all entries
- * that there are, arms, polls again and sleeps, as programs do whose channel is
- * one of many files. A WRITE completes, a receive never does; then the device
- * dies, and the receive is to be flushed. 'late': it looks when the file GO is
- * there, and by then has an event of each. 'solicited': the completion makes no
- * event, so that the end alone does.
+ * rdma_fatal_wakeup late|solicited: a program that sleeps when its device dies.
+ *
+ * It takes all events, polls all completions, arms the CQ, polls again and
+ * sleeps, as programs do that wait for many file descriptors. A WRITE
+ * completes, and a receive never does. Then the device dies, and the receive
+ * must be flushed.
+ *
+ * late: the program starts when the file GO exists, and both events are
+ * pending by then. solicited: the completion raises no event, so only the
+ * device's death does.
  */
 #include <fcntl.h>
 #include <poll.h>

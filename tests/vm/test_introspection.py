@@ -12,7 +12,7 @@ import pytest
 
 from fakernic_lab.show import NIC, Device
 from fakernic_test import rdma
-from fakernic_test.patient import DEVLINK, FAULTS, MOUNT_DEBUGFS
+from fakernic_test.recovery import DEVLINK, FAULTS, MOUNT_DEBUGFS
 
 pytestmark = pytest.mark.guests(count=1, x_guest_faults="on")
 
@@ -86,7 +86,7 @@ def many_pairs(ports):
     (port,) = ports
     before = rdma.resources(port)
     port.guest.check(f"rm -f {TOLD}")       # an earlier one's is ready at once
-    job = port.guest.start(f"exec rdma_states {CROWD} {SEED} >{TOLD}", 200)
+    job = port.guest.start(f"exec rdma_qp_states {CROWD} {SEED} >{TOLD}", 200)
     ready = port.guest.run(f"until grep -qs ready {TOLD}; do kill -0 {job.pid} "
                            "|| exit 1; sleep 0.1; done", 100)
     if not ready.ok:
@@ -119,11 +119,11 @@ WRITE = f"-n {WRITES} -s {1024 * PACKETS} -m 1024"
 
 
 @pytest.mark.usefixtures("power_on")
-def test_devlink_tells_of_the_request_that_failed(faulty):
+def test_devlink_reports_first_failed_request(faulty):
     """As it was when the first queue pair failed since the card was powered on:
     what comes later is not told, and the card works on."""
     port, reporter = faulty, f"{DEVLINK} reporter fw"
-    port.vm.hurt()
+    port.vm.expect_repair()
     rdma.perftest("ib_write_bw", port, port, WRITE).check()
     port.guest.check(f"echo 'at=send-wqe nth={FAILING} status={REM_ACCESS_ERR} "
                      f"code={VENDOR_ERR} do=fail' >{FAULTS}")
@@ -157,7 +157,7 @@ def test_devlink_tells_of_the_request_that_failed(faulty):
     rdma.pingpong("rc", port, port, "-n 10").check()
 
 
-def test_queue_pairs_are_those_of_rdma(pair, device):
+def test_queue_pairs_match_rdma(pair, device):
     known = {item["qpn"]: item for item in device.objects("qps")}
     seen = resources(pair, "qp")
     # The Ethernet port's own is none of the RDMA core's.
@@ -175,7 +175,7 @@ def test_queue_pairs_are_those_of_rdma(pair, device):
         assert raw(item) == known[raw(item)["qpn"]]
 
 
-def test_a_crowd_is_the_same_to_all(crowd, device):
+def test_many_queue_pairs_match_verbs_and_rdma(crowd, device):
     """The device, verbs and `rdma` agree in every field they have in common."""
     port, rows = crowd
     assert len({int(row["qpn"]) for row in rows}) == CROWD
@@ -197,7 +197,7 @@ def test_a_crowd_is_the_same_to_all(crowd, device):
         assert dumped[mine["qpn"]] == mine
 
 
-def test_shared_receive_queues_are_the_same_to_all(crowd, device):
+def test_shared_receive_queues_match(crowd, device):
     """One for RC and one for XRC, with receives and limits that differ."""
     port, _ = crowd
     known = {item["srqn"]: item for item in device.objects("srqs")}
@@ -222,7 +222,7 @@ def test_shared_receive_queues_are_the_same_to_all(crowd, device):
     assert queues["BASIC"]["users"] > 0
 
 
-def test_queues_and_keys_are_those_of_rdma(pair, device):
+def test_queues_and_keys_match_rdma(pair, device):
     cqs = {item["cqn"]: item for item in device.objects("cqs")}
     seen = resources(pair, "cq")
     assert len(seen) == len(cqs) - 1    # the Ethernet port's own
@@ -234,7 +234,7 @@ def test_queues_and_keys_are_those_of_rdma(pair, device):
     assert sum(mine["type"] == "MEMORY" for mine in told) == 2
 
 
-def test_addresses_and_counters_are_those_of_the_guest(pair, device):
+def test_addresses_and_counters_match_guest(pair, device):
     path = f"/sys/class/infiniband/{pair.ibdev}/ports/1/gids"
     gids = {index: gid for index, gid in enumerate(pair.guest.check(
         f"for i in $(seq 0 15); do cat {path}/$i; done").split())
@@ -250,7 +250,7 @@ def test_addresses_and_counters_are_those_of_the_guest(pair, device):
         assert f" {name}: {counters[name]}\n" in shown
 
 
-def test_rings_are_what_verbs_wrote(pair, device):
+def test_rings_match_verbs(pair, device):
     """Nothing moves, whoever looks."""
     with standing_still(pair.vm):
         look_at_rings(device)
@@ -272,7 +272,7 @@ def look_at_rings(device):
     assert (device.get("x-qps"), device.get("x-recorder")) == before
 
 
-def test_faults_from_the_guest(faulty):
+def test_fault_rules_from_guest(faulty):
     port = faulty
     rdma.pingpong("rc", port, port, "-n 10").check()
     port.guest.check(f"echo 'id=mine at=tx opcode=rc-send-only nth=2 do=drop' "
@@ -288,10 +288,10 @@ def test_faults_from_the_guest(faulty):
     assert "id=" not in port.guest.check(f"cat {FAULTS}")
 
 
-def test_devlink_tells_what_led_to_the_first_error(faulty):
+def test_devlink_dumps_first_error(faulty):
     """The reporter's own test lets the device die; it is recovered."""
     port = faulty
-    port.vm.hurt()
+    port.vm.expect_repair()
     rdma.pingpong("rc", port, port, "-n 100").check()
     port.guest.check(f"dmesg -C; devlink health test {DEVLINK} reporter fw")
     port.guest.check("for i in $(seq 300); do dmesg | grep -q 'device is "

@@ -124,22 +124,22 @@ def sleep(port):
 
 
 def commands_may_take(guest, seconds=CMD_TIMEOUT_S):
-    """Until Patient.works() or another call says otherwise."""
+    """Until ConfiguredPort.works() or another call says otherwise."""
     guest.check(f"echo {seconds} >{CMD_TIMEOUT}")
 
 
-TELLS = "the card tells"
+BUS_ERROR_MARK = "the card reports an error"
 
 
-def tells_of(port, error):
+def report_bus_error(port, error):
     """The card sends the message of AER; the kernel's log begins anew."""
-    port.guest.check(f"dmesg -C; echo {TELLS} >/dev/kmsg")
+    port.guest.check(f"dmesg -C; echo {BUS_ERROR_MARK} >/dev/kmsg")
     port.vm.hmp(f"pcie_aer_inject_error nic0 {error}")
 
 
 def bus_error(port, error=NOT_FATAL):
     """And Linux's recovery from it."""
-    tells_of(port, error)
+    report_bus_error(port, error)
     until(port.guest, "dmesg | grep -q 'device recovery successful'")
 
 
@@ -153,7 +153,7 @@ def rebind(port):
 
 
 @contextmanager
-def left_dead(guest, reporter=REPORTER):
+def without_auto_recover(guest, reporter=REPORTER):
     """Nobody recovers the device of what this reporter tells."""
     guest.check(f"devlink health set {reporter} auto_recover false")
     try:
@@ -163,7 +163,7 @@ def left_dead(guest, reporter=REPORTER):
         guest.check(f"devlink health set {reporter} auto_recover true")
 
 
-class Patient:
+class ConfiguredPort:
     """The port, with settings; and ways to hurt it."""
 
     def __init__(self, port):
@@ -173,12 +173,12 @@ class Patient:
             f"cat /sys/class/net/{port.netdev}/address").strip()
         self.guest.check(SETTINGS.format(dev=port.netdev))
         self.state = self.look()
-        self.deaths = self.died()
+        self.deaths = self.death_count()
 
     def look(self):
         return self.guest.check(STATE.format(dev=self.port.netdev))
 
-    def died(self):
+    def death_count(self):
         """How often, since the driver has it."""
         return self.guest.check(
             f"ethtool -S {self.port.netdev} | grep device_deaths").split()[-1]
@@ -191,13 +191,13 @@ class Patient:
     def begin(self, port):
         """What comes is another test's, which may have PORT of another driver."""
         self.port = port
-        self.deaths = self.died()
+        self.deaths = self.death_count()
         self.forget()
 
     def rest(self):
         """It is as it was, with its settings."""
         commands_may_take(self.guest)
-        if self.died() != self.deaths:
+        if self.death_count() != self.deaths:
             self.reload()
             self.until(f"rdma link show {self.port.ibdev}/1 | grep -q ACTIVE")
 
@@ -207,7 +207,7 @@ class Patient:
         self.rest()
 
     def ring(self, register, value):
-        self.port.vm.hurt()
+        self.port.vm.expect_repair()
         self.guest.write("/tmp/ring.py", RUNG.format(
             sysfs=SYSFS, register=register, value=value, says=RINGS))
         self.guest.check("python3 /tmp/ring.py")

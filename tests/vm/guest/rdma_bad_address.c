@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_refused MISTAKE: one of the usual mistakes with addresses.
+ * rdma_bad_address MISTAKE: makes one of the usual mistakes with addresses.
  *
- * Makes it both ways, in a QP on its way to RTR and in an address handle, and
- * prints the errno of each. Why, the provider says with VERBS_LOG_LEVEL=4.
+ * It makes the mistake in a QP's transition to RTR and in an address handle,
+ * and prints the errno of each. With VERBS_LOG_LEVEL=4 the provider logs the
+ * reason.
  */
 #include "verbs_pair.h"
 
@@ -43,7 +44,7 @@ int main(int argc, char **argv)
 
     while (argc != 2 || strcmp(argv[1], mistakes[i].name)) {
         if (argc != 2 || ++i == sizeof(mistakes) / sizeof(mistakes[0])) {
-            fprintf(stderr, "usage: rdma_refused MISTAKE\n");
+            fprintf(stderr, "usage: rdma_bad_address MISTAKE\n");
             return 2;
         }
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_full: SQ, RQ and SRQ as deep as ibv_query_device() says take so many
- * work requests and not one more, and all of these complete, each once, the
- * sends in their order.
+ * rdma_queue_depth: an SQ, RQ and SRQ of the depth that ibv_query_device()
+ * reports accept that many work requests and not one more. Each request
+ * completes once, and sends complete in order.
  */
 #include "report.h"
 #include "verbs_pair.h"

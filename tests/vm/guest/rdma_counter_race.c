@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_counters: where each queue pair gets a set of counters by itself, as
- * "rdma statistic qp set link ... auto" has it, two threads make the same one
- * ready at once, again and again. It is to get one set, which ends with it.
+ * rdma_counter_race: after "rdma statistic qp set link ... auto" each queue
+ * pair gets a counter set of its own. Two threads repeatedly move the same
+ * queue pair to INIT at once. It must get one set, which is released with it.
  */
 #include <pthread.h>
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What two RC queue pairs on one device are told when a fault rule fails one
- * work request of the first: it posts SENDS messages. Judges nothing; prints
+ * What two RC queue pairs on one device report when a fault rule fails a work
+ * request of the first, which posts SENDS messages. It only prints:
  *
  *      sends STATUS... state STATE
  *      receives STATUS... state STATE
  *      events COUNT
  *
- * with numbers of enum ibv_wc_status and ibv_qp_state, and those asynchronous
- * events that came until then.
+ * with the numbers of enum ibv_wc_status and ibv_qp_state, and the number of
+ * asynchronous events until then.
  */
 #include "verbs_pair.h"
 

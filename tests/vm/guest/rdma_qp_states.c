@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_states COUNT SEED: so many queue pairs of all types, in states and with
- * attributes drawn from the seed, and two SRQs, the second of them for XRC.
- * Prints of each, in a line of words NAME=VALUE, what ibv_query_qp() and
- * ibv_query_srq() say, then "ready", and keeps them until it is killed.
+ * rdma_qp_states COUNT SEED: creates COUNT queue pairs of all types, in states
+ * and with attributes drawn from the seed, and two SRQs, the second for XRC.
+ *
+ * Prints one line of words NAME=VALUE for each object, with the results of
+ * ibv_query_qp() and ibv_query_srq(). Then it prints "ready" and waits until it
+ * is killed.
  */
 #include "verbs_pair.h"
 
@@ -238,7 +240,7 @@ int main(int argc, char **argv)
     struct bench bench = { 0 };
 
     if (argc != 3) {
-        fprintf(stderr, "usage: rdma_states COUNT SEED\n");
+        fprintf(stderr, "usage: rdma_qp_states COUNT SEED\n");
         return 2;
     }
     bench.chance = strtoull(argv[2], NULL, 0);

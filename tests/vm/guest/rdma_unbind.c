@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_gone PCI-ADDRESS: the driver lets go of the device under a program.
+ * rdma_unbind PCI-ADDRESS: unbinds the driver while a program uses the device.
  *
- * Which has its doorbell page, clock page and device memory mapped, and uses
- * them all the time in a second thread. It must hear of it by an event, find no
- * device there, and be refused whatever it asks the kernel for;
- * it neither dies nor hangs, and can put away all it has. Prints TAP.
+ * A second thread uses the mapped doorbell page, clock page and device memory
+ * all the time. The program must get IBV_EVENT_DEVICE_FATAL, and EIO from the
+ * clock and from every command. It must neither crash nor hang, and must be
+ * able to destroy all its objects. Prints TAP.
  */
 #include "report.h"
 #include "verbs_pair.h"
@@ -44,15 +44,15 @@ static void set_up(void)
     connect_to_itself(&bench.end, bench.qp, IBV_ACCESS_REMOTE_WRITE);
 }
 
-/* 0, or EIO: there is no clock any more. */
-static int look_at_the_clock(void)
+/* Returns 0, or EIO after the clock page is gone. */
+static int read_clock(void)
 {
     struct ibv_values_ex values = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
 
     return ibv_query_rt_values_ex(bench.end.context, &values);
 }
 
-/* All that reaches the device without the kernel. */
+/* Uses everything that reaches the device without the kernel. */
 static void *use(void *argument)
 {
     struct ibv_sge sge = { (uintptr_t)bench.mr->addr, 8, bench.mr->lkey };
@@ -66,12 +66,12 @@ static void *use(void *argument)
 
     (void)argument;
     while (!bench.stop) {
-        ibv_post_send(bench.qp, &wr, &bad);     /* when gone, until full */
+        ibv_post_send(bench.qp, &wr, &bad);     /* without a device: until full */
         ibv_poll_cq(bench.cq, 1, &wc);
         ibv_req_notify_cq(bench.cq, 0);
         ibv_memcpy_to_dm(bench.dm, 0, &bytes, sizeof(bytes));
         ibv_memcpy_from_dm(&bytes, bench.dm, 0, sizeof(bytes));
-        look_at_the_clock();
+        read_clock();
     }
     return NULL;
 }
@@ -86,7 +86,7 @@ static void unbind(const char *address)
     close(fd);
 }
 
-static bool told_fatal(void)
+static bool gets_fatal_event(void)
 {
     struct pollfd fd = { .fd = bench.end.context->async_fd, .events = POLLIN };
     struct ibv_async_event event;
@@ -101,8 +101,8 @@ static bool told_fatal(void)
     return fatal;
 }
 
-/* Every command is EIO from now on. */
-static void ask_for_all(void)
+/* Every command fails with EIO from now on. */
+static void check_commands_fail(void)
 {
     struct ibv_context *context = bench.end.context;
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
     uint64_t bytes = 0;
 
     if (argc != 2) {
-        fprintf(stderr, "usage: rdma_gone PCI-ADDRESS\n");
+        fprintf(stderr, "usage: rdma_unbind PCI-ADDRESS\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -133,19 +133,19 @@ int main(int argc, char **argv)
         die("pthread_create");
     }
     usleep(200000);
-    report(look_at_the_clock() == 0, "the clock runs");
+    report(read_clock() == 0, "the clock runs");
     unbind(argv[1]);
-    report(told_fatal(), "told by an event");
+    report(gets_fatal_event(), "the program gets IBV_EVENT_DEVICE_FATAL");
     usleep(200000);
     bench.stop = true;
     pthread_join(thread, NULL);
-    report(look_at_the_clock() == EIO, "it has no clock");
+    report(read_clock() == EIO, "the clock is gone");
     report(!ibv_memcpy_from_dm(&bytes, bench.dm, 0, sizeof(bytes)),
-           "its memory can be read");
-    ask_for_all();
+           "device memory can be read");
+    check_commands_fail();
     report(!ibv_destroy_qp(bench.qp) && !ibv_destroy_cq(bench.cq) &&
                !ibv_dereg_mr(bench.mr) && !ibv_free_dm(bench.dm) &&
                !ibv_dealloc_pd(bench.end.pd) &&
-           !ibv_close_device(bench.end.context), "everything is put away");
+           !ibv_close_device(bench.end.context), "all objects are destroyed");
     return end_report();
 }

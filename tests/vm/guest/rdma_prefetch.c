@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_foresight: wants memory to be paged in that nobody has touched, a GiB,
- * four thousand times by one call (ibv_advise_mr(3)), and waits for it. That
- * takes many minutes; it says when it begins, and with which error it ended.
+ * rdma_prefetch: prefetches untouched memory, 1 GiB four thousand times in one
+ * call of ibv_advise_mr(3), which takes many minutes. Prints when the call
+ * begins, and the error that ended it.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_sweep | rdma_sweep SERVER-ADDRESS [rc|xrc|uc|ud]: a small program of
- * every kind of operation of a service, for fault rules to hit.
+ * rdma_every_op | rdma_every_op SERVER-ADDRESS [rc|xrc|uc|ud]: runs every kind
+ * of operation of a service once, as a target for fault rules.
  *
  * The server serves one client after the other, each in a process of its own.
- * A client ends with 0 if all went well, with 1 and a line on standard error if
- * something was refused or completed in error, and with 3 if it was told of
- * success and a byte is wrong, here or at the server.
+ * A client exits with 0 if all requests succeeded and all bytes are right. It
+ * exits with 1 and an error message if a request was refused or failed. It
+ * exits with 3 if all requests succeeded but a byte is wrong on either side.
  *
- * UC and UD may lose messages. A message over RC comes after them, so that the
- * server knows what has arrived by then; the client prints of how many packets
- * each was, and the numbers of those that are missing.
+ * UC and UD may lose messages. The client sends a final message over RC, so
+ * that the server knows which messages have arrived by then. The client prints
+ * the packet count of each message and the numbers of the missing ones.
  */
 #include "meet.h"
 
@@ -688,7 +688,7 @@ int main(int argc, char **argv)
         service++;
     }
     if (argc > 3 || service == SERVICES) {
-        fprintf(stderr, "usage: rdma_sweep [SERVER [rc|xrc|uc|ud]]\n");
+        fprintf(stderr, "usage: rdma_every_op [SERVER [rc|xrc|uc|ud]]\n");
         return 2;
     }
     return argc == 1 ? serve() : run_client(argv[1], service);

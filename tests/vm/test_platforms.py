@@ -14,7 +14,7 @@ from fakernic_lab import faults
 from fakernic_lab.net import mac
 from fakernic_test import rdma, ulp
 from fakernic_test.cards import bring_up, card, root_port
-from fakernic_test.patient import SLOT
+from fakernic_test.recovery import SLOT
 
 CPUS = 4
 # Where the cards are: four places, each twice, and how many bridges are above.
@@ -44,7 +44,7 @@ def number_of(one):
 
 @EIGHT
 @pytest.mark.parametrize("cards", (8,), indirect=True)
-def test_eight_cards_in_all_places(cards):
+def test_eight_cards_at_different_bus_positions(cards):
     """A root port, a switch, another root complex, no bridge at all; each card
     has names and GIDs of its own."""
     assert {number_of(one): one.bridges() for one in cards} == BRIDGES
@@ -70,7 +70,7 @@ def fired(one, slot):
 
 @EIGHT
 @pytest.mark.parametrize("cards", (8,), indirect=True)
-def test_all_vectors(cards):
+def test_one_vector_per_cpu(cards):
     """One for each CPU, of each card; a program gets events by every one."""
     before = [fired(one, one.slot) for one in cards]
     assert [sorted(counts) for counts in before] == [list(range(CPUS))] * 8
@@ -128,7 +128,7 @@ PINGS = 10
 
 @EIGHT
 @pytest.mark.parametrize("cards", (8,), indirect=True)
-def test_cards_of_one_hub(cards):
+def test_seven_cards_on_one_hub(cards):
     """All seven at once, each writes to the next, reads from it, and compares."""
     guest = cards[0].guest
     joined = [one for one in cards if number_of(one)]
@@ -147,7 +147,7 @@ def test_cards_of_one_hub(cards):
 
 @pytest.mark.long
 @pytest.mark.guests(options={"cpus": CPUS})
-def test_disk_by_four_queues(ports):
+def test_nvme_with_four_queues(ports):
     """Of NVMe over Fabrics, one for each CPU: the kernel uses all completion
     vectors, at both ends."""
     before = ulp.counts(ports)
@@ -214,7 +214,7 @@ NO_LOT = "setarch --addr-no-randomize"
 @pytest.mark.parametrize("cards", (2,), indirect=True)
 @pytest.mark.parametrize("access", ("Write", pytest.param(
     "Read", marks=pytest.mark.long)))
-def test_card_goes_astray(cards, access):
+def test_wrong_page_fails_one_connection(cards, access):
     """It takes a page of a region to be another, which is none of its own: that
     connection ends, no other, and the card stays well."""
     (one,) = [each for each in cards if number_of(each) == 0]
@@ -250,7 +250,7 @@ CHECKS = 13
 
 @INTEL
 @pytest.mark.parametrize("cards", (2,), indirect=True)
-def test_what_the_iommu_forbids(cards):
+def test_iommu_fault_stays_local(cards):
     """Ends one queue pair, or keeps one event queue waiting: not another one of
     the same card, nor another card, which writes all the while."""
     other, one = sorted(cards, key=number_of)
@@ -275,11 +275,11 @@ def test_what_the_iommu_forbids(cards):
 
 @pytest.mark.long
 @pytest.mark.guests(count=1, append="swiotlb=force")
-def test_memory_that_is_copied(ports):
+def test_bounce_buffers(ports):
     """A kernel that has devices use copies of memory, as confidential guests have
     it: a program, whose memory the card would not see, cannot open it."""
     (port,) = ports
-    port.vm.hurt()
+    port.vm.expect_repair()
     result = port.guest.run(f"ibv_rc_pingpong -d {port.ibdev} -g 0 127.0.0.1")
     assert not result.ok and "get context" in result.err, result
     assert "swiotlb=force" in port.guest.check("dmesg | grep fakernic.*programs")
@@ -315,7 +315,7 @@ def test_machine_without_pci_express(cards):
     "machine": "microvm,pcie=on,acpi=on", "ports": False,
     "extra": ("-icount", "shift=auto")})
 @pytest.mark.parametrize("cards", (1,), indirect=True)
-def test_micro_machine(cards):
+def test_microvm(cards):
     """Its PCI Express has no place for more than the root bus. Of its clocks, Linux
     has nothing but the PIT to measure others with, whose interrupts it does not
     take there; when QEMU's threads get no processor that fails, and it waits for

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_line -s | rdma_line SERVER-ADDRESS TEXT
+ * rdma_write_line -s | rdma_write_line SERVER-ADDRESS TEXT
  *
  * The client writes a line of text into the server's memory with RDMA WRITE
  * and reads it back with RDMA READ. The server makes no call at all while
@@ -131,7 +131,8 @@ int main(int argc, char **argv)
     int sock;
 
     if (!server && argc != 3) {
-        fprintf(stderr, "usage: rdma_line -s | rdma_line SERVER TEXT\n");
+        fprintf(stderr,
+                "usage: rdma_write_line -s | rdma_write_line SERVER TEXT\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);

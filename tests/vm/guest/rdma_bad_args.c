@@ -4,7 +4,7 @@
  * page (where that names none, that of the kernel's core), that the limits of
  * sizes which ibv_query_device(3) tells are granted and one more is refused,
  * that nothing is left, and that the device counts what it refused. What a
- * program can do without libibverbs is in rdma_badabi. Prints TAP.
+ * program can do without libibverbs is in rdma_bad_abi. Prints TAP.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
