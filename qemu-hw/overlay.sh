@@ -110,18 +110,22 @@ put "$here/qmp/fakernic.json" "$qemu/qapi/fakernic.json"
 for name in $(sources "$top/tests/qtest"); do
     put "$top/tests/qtest/$name" "$qemu/tests/qtest/$name"
 done
-# The data sheet's driver, and the lines of its examples in hex: name, offset,
-# bytes. An annotation begins with three spaces.
+# The data sheet's driver, and the lines of examples in hex, of the data sheet and
+# of JOURNEY.md: name, offset, bytes. An annotation begins with three spaces.
+# JOURNEY.md also has lines of the recorders of its machines a and b.
 put "$top/firmware-spec/driver.c" "$qemu/tests/qtest/fakernic-spec-driver.c"
 lines=$qemu/tests/qtest/fakernic-example-lines.h
 awk '/^[^ ]/ && seen { name = "" }
-    /^\.\. example: / { name = $3; seen = 0 }
+    /^(\.\.|<!--) example: / { name = $3; seen = 0 }
     name != "" && /^    [0-9a-f][0-9a-f][0-9a-f][0-9a-f]  / {
         bytes = substr($0, 11)
         sub(/   .*/, "", bytes)
         printf "{ \"%s\", 0x%s, \"%s\" },\n", name, substr($0, 5, 4), bytes
         seen = 1
-    }' "$top/firmware-spec/fakernic.rst" >"$lines.new"
+    }
+    /^    [ab]: / {
+        printf "{ \"journey-%s\", 0, \"%s\" },\n", substr($0, 5, 1), substr($0, 8)
+    }' "$top/firmware-spec/fakernic.rst" "$here/JOURNEY.md" >"$lines.new"
 put "$lines.new" "$lines"
 rm "$lines.new"
 

@@ -124,6 +124,7 @@ static __be32 fakernic_cqe_imm(const struct fakernic_cqe *cqe)
 					       htobe32(word);
 }
 
+/* journey: poll */
 /* The entry at index, or NULL if the device has not written it. */
 static struct fakernic_cqe *fakernic_ucq_peek(struct fakernic_cq *cq,
 					      uint32_t index)
@@ -136,6 +137,7 @@ static struct fakernic_cqe *fakernic_ucq_peek(struct fakernic_cq *cq,
 	udma_from_device_barrier();
 	return cqe;
 }
+/* journey: end */
 
 /* The receive queue of a QP, or of the WQ with this number; else NULL. */
 static struct fakernic_rq *fakernic_find_rq(struct fakernic_context *context,

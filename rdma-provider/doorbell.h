@@ -13,6 +13,7 @@
 
 #include "fakernic/doorbell.h"
 
+/* journey: doorbell */
 static inline void fakernic_udoorbell(void *uar, unsigned int offset,
 				      uint64_t word)
 {
@@ -27,6 +28,7 @@ static inline void fakernic_ring_sq(void *uar, uint32_t qpn, uint32_t pi)
 			   FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, qpn) |
 				   FAKERNIC_PUT(FAKERNIC_DOORBELL_INDEX, pi));
 }
+/* journey: end */
 
 /* Requests one event when the CQ has an entry after consumer index ci. */
 static inline void fakernic_arm_cq(void *uar, uint32_t cqn, uint32_t ci,

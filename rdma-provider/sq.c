@@ -159,11 +159,13 @@ bool fakernic_usq_complete(struct fakernic_sq *sq, uint32_t index,
 
 	if (index - sq->ci >= fakernic_uqueue_load(&sq->queue) - sq->ci)
 		return false;
+	/* journey: retire */
 	*wr_id = wr->wr_id;
 	sq->ci = wr->end;
 	/* After the reads: the slot may be posted again now. */
 	atomic_store_explicit(&sq->wr_ci, wr->wr_end, memory_order_release);
 	return true;
+	/* journey: end */
 }
 
 bool fakernic_usq_flush(struct fakernic_sq *sq, uint64_t *wr_id)

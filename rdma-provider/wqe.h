@@ -80,6 +80,7 @@ static inline int fakernic_usq_begin(struct fakernic_sq *sq, uint64_t wr_id,
 	return 0;
 }
 
+/* journey: wqe */
 static inline void
 fakernic_usq_put_rdma(struct fakernic_sq *sq, uint64_t address,
 		      uint32_t rkey, uint32_t flush)
@@ -93,6 +94,7 @@ fakernic_usq_put_rdma(struct fakernic_sq *sq, uint64_t address,
 	};
 	sq->wqe_bytes = FAKERNIC_SQ_DATA_OFFSET_RDMA;
 }
+/* journey: end */
 
 static inline void
 fakernic_usq_put_atomic(struct fakernic_sq *sq, uint64_t address,
@@ -152,6 +154,7 @@ fakernic_usq_put_bind(struct fakernic_sq *sq, uint32_t mw_key,
 	sq->wqe_bytes += sizeof(*bind);
 }
 
+/* journey: wqe */
 static inline void
 fakernic_usq_put_sge(struct fakernic_sq *sq, uint64_t address,
 		     uint32_t length, uint32_t lkey)
@@ -166,6 +169,7 @@ fakernic_usq_put_sge(struct fakernic_sq *sq, uint64_t address,
 	sq->wqe->sge_count++;
 	sq->wqe_bytes += sizeof(*sge);
 }
+/* journey: end */
 
 /* Appends to the inline data. 0 or EINVAL. */
 static inline int

@@ -369,6 +369,7 @@ static const char *fakernic_doorbell_ring(FakernicState *s, uint32_t uar,
         return "reserved bits set";
     }
     switch (place) {
+    /* journey: ring */
     case FAKERNIC_DOORBELL_SQ:
         qp = fakernic_qp(s, id);
         if (!qp || !qp->sq.pages || qp->uar != uar || solicited || arm) {
@@ -376,6 +377,7 @@ static const char *fakernic_doorbell_ring(FakernicState *s, uint32_t uar,
         }
         fakernic_sq_doorbell(s, qp, index);
         return NULL;
+    /* journey: end */
     case FAKERNIC_DOORBELL_CQ_ARM:
         cq = fakernic_table_get(&s->cqs, id);
         if (!cq || cq->uar != uar || arm) {

@@ -28,12 +28,14 @@ static bool fakernic_cq_has_room(FakernicState *s, FakernicCq *cq)
     if (cq->pi - cq->ci < cq->ring.depth || cq->ignore_overrun) {
         return true;
     }
+    /* journey: cq-full */
     if (!fakernic_ring_record(s, &cq->ring, &ci) ||
         cq->pi - ci > cq->ring.depth) {
         return false;
     }
     cq->ci = ci;
     return cq->pi - ci < cq->ring.depth;
+    /* journey: end */
 }
 
 static void fakernic_cqe_encode(struct fakernic_cqe *cqe,
@@ -223,6 +225,7 @@ void fakernic_cqs_free(FakernicState *s)
 
 /* ---- entries --------------------------------------------------------- */
 
+/* journey: cq-fail */
 static void fakernic_cq_fail(FakernicState *s, FakernicCq *cq)
 {
     trace_fakernic_err_cq(s->name, cq->id, cq->pi, cq->ci);
@@ -235,6 +238,7 @@ static void fakernic_cq_fail(FakernicState *s, FakernicCq *cq)
     }
     fakernic_event(s, NULL, &cq->async, FAKERNIC_EVENT_CQ_ERROR, 0);
 }
+/* journey: end */
 
 void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
                      const FakernicCqeFault *fault)

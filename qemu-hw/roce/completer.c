@@ -35,6 +35,7 @@ static void roce_completer_gap(Roce *r, RoceTime now, RoceQp *qp)
     roce_requester_retry(r, now, qp, FAKERNIC_VENDOR_SEQ_RETRY_EXCEEDED);
 }
 
+/* journey: acked */
 /* Acknowledges all PSNs up to 'psn'. True: nothing up to it is missing. */
 static bool roce_completer_acked(Roce *r, RoceTime now, RoceQp *qp,
                                  uint32_t psn)
@@ -50,6 +51,7 @@ static bool roce_completer_acked(Roce *r, RoceTime now, RoceQp *qp,
     }
     return complete;
 }
+/* journey: end */
 
 /* Acknowledges all PSNs before 'psn'. True: nothing before it is missing. */
 static bool roce_completer_before(Roce *r, RoceTime now, RoceQp *qp,

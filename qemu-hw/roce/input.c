@@ -58,6 +58,7 @@ static bool roce_input_check(Roce *r, RoceQp *qp,
                              const RoceOpcodeInfo *info,
                              enum fakernic_stat *drop)
 {
+    /* journey: input */
     if (!roce_input_service_ok(qp, info)) {
         *drop = FAKERNIC_STAT_DROP_OPCODE;
         return false;
@@ -76,6 +77,7 @@ static bool roce_input_check(Roce *r, RoceQp *qp,
     }
     *drop = FAKERNIC_STAT_DROP_ADDRESS;
     return roce_migration_input(r, qp, packet);
+    /* journey: end */
 }
 
 static void roce_input_count(uint64_t *counters, const RocePacket *packet)

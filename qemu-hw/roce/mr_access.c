@@ -42,12 +42,14 @@ uint16_t roce_mr_check_key(const RoceMrTable *t, const RoceAccess *access,
     if (error) {
         return error;
     }
+    /* journey: key */
     if (!found->valid) {
         return FAKERNIC_VENDOR_KEY_STATE;
     }
     if (found->pd != access->pd) {
         return FAKERNIC_VENDOR_KEY_PD;
     }
+    /* journey: end */
     if (found->kind == ROCE_MR_WINDOW) {
         /* A window's key is an R_Key: no local access (IBTA 10.6.7.1). */
         if (!(access->rights & ACCESS_REMOTE)) {
@@ -57,11 +59,13 @@ uint16_t roce_mr_check_key(const RoceMrTable *t, const RoceAccess *access,
             return FAKERNIC_VENDOR_KEY_QP;
         }
     }
+    /* journey: key */
     if (access->rights & ~found->access) {
         return FAKERNIC_VENDOR_KEY_ACCESS;
     }
     *mr = found;
     return FAKERNIC_VENDOR_NONE;
+    /* journey: end */
 }
 
 uint16_t roce_mr_check(const RoceMrTable *t, const RoceAccess *access,
@@ -73,12 +77,14 @@ uint16_t roce_mr_check(const RoceMrTable *t, const RoceAccess *access,
     if (access->length == 0) {
         return FAKERNIC_VENDOR_NONE;
     }
+    /* journey: bounds */
     error = roce_mr_check_key(t, access, mr);
     if (!error && !roce_mr_in_bounds(*mr, access->address, access->length)) {
         *mr = NULL;
         error = FAKERNIC_VENDOR_KEY_BOUNDS;
     }
     return error;
+    /* journey: end */
 }
 
 /* Largest page request; more is requested in steps. */

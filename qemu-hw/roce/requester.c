@@ -297,6 +297,7 @@ static bool roce_send_asks(const RoceQp *qp, const RoceSend *send, uint32_t k)
             roce_sendq_data_in_flight(&qp->sq) + 1 >= qp->requests.size);
 }
 
+/* journey: headers */
 /* Fills in opcode, extended headers and payload length of packet k. */
 static void roce_send_headers(const RoceQp *qp, const RoceSend *send,
                               uint32_t k, RocePacket *packet)
@@ -320,6 +321,7 @@ static void roce_send_headers(const RoceQp *qp, const RoceSend *send,
     }
     packet->opcode = roce_qp_bth(qp) | operation;
 }
+/* journey: end */
 
 /*
  * Makes the packet with this PSN. 0: the entry failed, with a status, or waits

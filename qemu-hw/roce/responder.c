@@ -194,6 +194,7 @@ static RoceAccess roce_reth_access(const RoceQp *qp, const RocePacket *packet,
     };
 }
 
+/* journey: first-check */
 /*
  * Checks a WRITE's header: rights, region and total length. A WRITE of one
  * packet that needs no receive is checked when it is stored.
@@ -214,6 +215,7 @@ static uint16_t roce_responder_check_write(Roce *r, RoceQp *qp,
     }
     return roce_mr_check(r->mrs, &access, &mr);
 }
+/* journey: end */
 
 /*
  * Stores one packet's data after a new check of the key. 'left' is the number
@@ -238,12 +240,14 @@ static uint16_t roce_responder_store(Roce *r, RoceQp *qp,
     if (packet->payload_len == 0) {
         return 0;
     }
+    /* journey: second-check */
     error = roce_mr_grant(r->mrs, &access, access.length, left, &mr);
     if (error) {
         return error;
     }
     return roce_mr_write(r->mrs, mr, address, packet->payload,
                          packet->payload_len) ? 0 : FAKERNIC_VENDOR_KEY_DMA;
+    /* journey: end */
 }
 
 static RoceVerdict roce_responder_write(Roce *r, RoceTime now, RoceQp *qp,
@@ -691,6 +695,7 @@ static void roce_responder_input_rc(Roce *r, RoceTime now, RoceQp *qp,
         rs->flush_gap = true;
         return;
     }
+    /* journey: gap */
     if (ahead > 0) {
         roce_count(r, qp, FAKERNIC_STAT_OUT_OF_SEQUENCE);
         /* One NAK per gap (C9-115), none after an RNR NAK for epsn. */
@@ -700,6 +705,7 @@ static void roce_responder_input_rc(Roce *r, RoceTime now, RoceQp *qp,
         }
         return;
     }
+    /* journey: end */
     if (ahead < 0) {
         roce_response_duplicate(r, qp, packet, info->operation);
         return;

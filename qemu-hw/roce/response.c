@@ -525,6 +525,7 @@ static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
     RoceOwed owed = rs->owed;
     size_t at;
 
+    /* journey: ack */
     packet->opcode = roce_qp_bth(qp) | ROCE_BTH_ACK;
     packet->payload_len = 0;    /* an answer may have set it before */
     packet->psn = rs->owed_psn;
@@ -534,6 +535,7 @@ static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
     packet->aeth.msn = rs->msn;
     at = roce_wire_encode_on(buf, &qp->head, packet);
     rs->owed = ROCE_OWED_NOTHING;
+    /* journey: end */
     if (owed != ROCE_OWED_ACK) {
         roce_trace(r, ROCE_TRACE_NAK_TX, qp->qpn, packet->psn, rs->syndrome);
     }

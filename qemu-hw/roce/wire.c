@@ -606,6 +606,7 @@ size_t roce_wire_finish(uint8_t *buf, size_t payload_offset, size_t payload_len)
         ip_offset += VLAN_SIZE;
     }
     ip_size = buf[ip_offset] >> 4 == 6 ? IPV6_SIZE : IPV4_SIZE;
+    /* journey: icrc */
     memset(buf + end, 0, pad);
     end += pad;
     icrc = roce_icrc(buf + ip_offset, ip_size, end - ip_offset);
@@ -613,4 +614,5 @@ size_t roce_wire_finish(uint8_t *buf, size_t payload_offset, size_t payload_len)
         buf[end + i] = (uint8_t)(icrc >> (8 * i));
     }
     return end + ROCE_ICRC_SIZE;
+    /* journey: end */
 }

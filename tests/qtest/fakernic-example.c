@@ -2,12 +2,13 @@
 /*
  * The data sheet's driver (firmware-spec/driver.c) on a machine whose memory
  * the test maps, as a bare-metal driver would see it; and the examples in hex
- * of the data sheet, compared with what the device reads, writes and sends.
- * overlay.sh takes both out of firmware-spec.
+ * of the data sheet and of qemu-hw/JOURNEY.md, compared with what the device
+ * reads, writes and sends. overlay.sh extracts the driver and the examples.
  */
 #include "qemu/osdep.h"
 #include <sys/mman.h>
 #include "qemu/units.h"
+#include "qobject/qdict.h"
 #include "fakernic-setup.h"
 
 /* firmware-spec/driver.c: what it is, and what it wants of a machine. */
@@ -320,6 +321,136 @@ static void test_frame(void)
     close(wire);
 }
 
+/* ---- the journey (qemu-hw/JOURNEY.md) ------------------------------------ */
+
+#define JOURNEY_BYTES 4096
+#define JOURNEY_PACKETS 4
+#define JOURNEY_PSN 0x123456
+
+/* Two machines a and b; 'wire' receives all frames between them. */
+typedef struct Journey {
+    Neighbours t;
+    Qp spare, a, b;
+    uint32_t rkey;
+    int wire;
+} Journey;
+
+static void journey_connect(Journey *j, unsigned i, const Qp *own,
+                            const Qp *peer)
+{
+    const uint32_t psn[2] = { JOURNEY_PSN, 0 };
+
+    connect_qp_at(&j->t.nics[i], FAKERNIC_QP_RC, own->qpn, peer->qpn,
+                  neighbour_gids[!i], neighbour_macs[!i], psn[i], psn[!i]);
+}
+
+static void journey_start(Journey *j)
+{
+    Neighbours *t = &j->t;
+    int wire[2];
+    g_autofree char *more = NULL;
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, wire), ==, 0);
+    more = g_strdup_printf(",id=b -netdev dgram,id=w,local.type=fd,"
+                           "local.str=%d -netdev hubport,id=h2,hubid=0,"
+                           "netdev=w", wire[1]);
+    neighbours_start(t, ",id=a", more);
+    close(wire[1]);
+    j->wire = wire[0];
+    qp_create(&t->nics[1], &j->spare, FAKERNIC_QP_RC, t->s[1].pd, &t->s[1].cq,
+              0);
+    qp_create(&t->nics[0], &j->a, FAKERNIC_QP_RC, t->s[0].pd, &t->s[0].cq, 0);
+    qp_create(&t->nics[1], &j->b, FAKERNIC_QP_RC, t->s[1].pd, &t->s[1].cq, 0);
+    journey_connect(j, 0, &j->a, &j->b);
+    journey_connect(j, 1, &j->b, &j->a);
+    j->rkey = mr_create(&t->nics[1], t->s[1].pd, t->s[1].data, JOURNEY_BYTES,
+                        FAKERNIC_ACCESS_LOCAL_WRITE |
+                            FAKERNIC_ACCESS_REMOTE_WRITE);
+}
+
+static void assert_journey_frame(Journey *j, const char *name)
+{
+    uint8_t frame[2048];
+    const ssize_t len = wire_receive(j->wire, frame, sizeof(frame));
+
+    g_assert_cmpint(len, >, 0);
+    if (name) {
+        assert_example(name, frame, len);
+    }
+}
+
+/* The document's lines of a machine are in its recorder, in that order. */
+static void assert_journey_lines(Journey *j, const char *name)
+{
+    g_autofree char *path = g_strdup_printf("/machine/peripheral/%s",
+                                            name + strlen("journey-"));
+    QDict *reply = qtest_qmp(j->t.m.qts, "{ 'execute': 'qom-get', 'arguments':"
+                             " { 'path': %s, 'property': 'x-recorder-now' } }",
+                             path);
+    const char *text = qdict_get_str(reply, "return");
+    const char *at = text;
+    unsigned found = 0;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(example_lines); i++) {
+        g_autofree char *line = g_strdup_printf(" %s\n",
+                                                example_lines[i].bytes);
+
+        if (strcmp(example_lines[i].name, name)) {
+            continue;
+        }
+        found++;
+        at = strstr(at, line);
+        if (!at) {
+            g_test_message("%s has no line%sin:\n%s", name, line, text);
+            g_test_fail();
+            break;
+        }
+        at++;
+    }
+    g_assert_cmpuint(found, >, 0);
+    qobject_unref(reply);
+}
+
+/* The WRITE of JOURNEY.md, with the bytes and recorder lines that it shows. */
+static void test_journey(void)
+{
+    uint8_t bytes[FAKERNIC_SQ_BB_SIZE];
+    struct fakernic_cqe cqe;
+    uint64_t word;
+    Journey j;
+    Setup *s = j.t.s;
+    QTestState *qts;
+    Wqe wqe;
+
+    journey_start(&j);
+    qts = j.t.m.qts;
+    qtest_memset(qts, s[0].data, 0, JOURNEY_BYTES);
+    qtest_memwrite(qts, s[0].data, "Hello, b", 8);
+    wqe = wqe_rdma(&s[0], FAKERNIC_SQ_RDMA_WRITE, 0, 0, JOURNEY_BYTES);
+    wqe.rdma.rdma.remote_address = LE64(s[1].data);
+    wqe.rdma.rdma.rkey = LE32(j.rkey);
+    sq_put(&j.t.nics[0], &j.a, &wqe, sizeof(wqe));
+    assert_example("journey-wqe", &wqe, sizeof(wqe));
+    word = LE64(doorbell(j.a.qpn, j.a.sq.index));
+    assert_example("journey-doorbell", &word, sizeof(word));
+    sq_ring(&j.t.nics[0], &j.a);
+    cq_expect(&j.t.nics[0], &s[0].cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+              FAKERNIC_WC_SUCCESS);
+    assert_example("journey-cqe", &cqe, sizeof(cqe));
+    assert_journey_frame(&j, "journey-first");
+    for (unsigned i = 2; i < JOURNEY_PACKETS; i++) {
+        assert_journey_frame(&j, NULL);
+    }
+    assert_journey_frame(&j, "journey-last");
+    assert_journey_frame(&j, "journey-ack");
+    qtest_memread(qts, s[1].data, bytes, 8);
+    g_assert_cmpmem(bytes, 8, "Hello, b", 8);
+    assert_journey_lines(&j, "journey-a");
+    assert_journey_lines(&j, "journey-b");
+    machine_stop(&j.t.m);
+    close(j.wire);
+}
+
 const FakernicTest fakernic_example_tests[] = {
     { "example/driver", test_driver },
     { "example/driver-without-end", test_driver_without_end },
@@ -328,5 +459,6 @@ const FakernicTest fakernic_example_tests[] = {
     { "example/limits", ENABLED(test_limits) },
     { "example/datagram", READY(test_datagram) },
     { "example/frame", test_frame },
+    { "example/journey", test_journey },
     { NULL }
 };
