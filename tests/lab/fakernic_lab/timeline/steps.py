@@ -7,22 +7,22 @@ from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """LANE of the picture, SHORT for a row, a SENTENCE; the ROWS of README's
-    journey that it is, and the CHAPTER of firmware-spec/fakernic.rst whose words
-    are QUOTED."""
+    """LANE of the picture, SHORT for a row, a SENTENCE; the STOPS of
+    qemu-hw/JOURNEY.md that it belongs to, and the CHAPTER of
+    firmware-spec/fakernic.rst whose words are QUOTED."""
     lane: str
     short: str
     sentence: str
-    rows: tuple
+    stops: tuple
     chapter: str
     quoted: str
 
     def source(self):
         """Where to read on."""
         words = f'The data sheet, "{self.chapter}": {self.quoted}'
-        if self.rows:
-            rows = ", ".join(map(str, self.rows))
-            words += f" README's journey: {rows}."
+        if self.stops:
+            stops = ", ".join(map(str, self.stops))
+            words += f" The journey of a WRITE, stop {stops}."
         return words
 
 
@@ -31,7 +31,7 @@ STEPS = {
     "mark": Step(
         "software", "program", "The program enters post_send, or poll_cq has "
         "returned completions. Its provider noted the time for this recording.",
-        (1, 9), "Queues",
+        (1, 12), "Queues",
         "a program may stamp the doorbell records of its SQs and CQs: before it "
         "stores an index it stores the time at which it began to post the work "
         "requests, or had taken the completions, that the index covers."),
@@ -39,14 +39,14 @@ STEPS = {
         "software", "doorbell", "The program has written a WQE into the ring "
         "of its send queue and stores the queue's number and the new producer "
         "index into its doorbell page: one store, no system call.",
-        (1, 2), "Memory ordering",
+        (2, 3), "Memory ordering",
         "Posting a send: store the WQE; write barrier; store the producer "
         "index to the record; write barrier that also orders MMIO (wmb()); "
         "store the doorbell."),
     "wqe": Step(
         "memory", "WQE fetched", "The card reads the WQE by DMA, once, and "
         "checks the copy: opcode, lengths, reserved fields.",
-        (3, 4), "Memory ordering",
+        (4, 5), "Memory ordering",
         "A WQE, a command and a page table are copied once and judged on the "
         "copy."),
     "recv_wqe": Step(
@@ -57,13 +57,13 @@ STEPS = {
     "tx": Step(
         "card", "sent", "The card makes one packet: headers with the peer's "
         "QP and a packet sequence number (PSN), data by DMA, a checksum.",
-        (5, 7), "Requester (RC)",
+        (6, 10), "Requester (RC)",
         "Messages are cut at the path MTU. Every packet but the last has "
         "exactly the MTU as payload."),
     "rx": Step(
         "card", "received", "The card has checked lengths, checksum, QP and "
         "addresses, and compares the PSN with the one it expects.",
-        (6,), "Responder (RC)",
+        (7, 8, 11), "Responder (RC)",
         "Expected PSN: executed. PSN of the past half of the sequence space: a "
         "duplicate"),
     "nak_tx": Step(
@@ -96,24 +96,24 @@ STEPS = {
     "fault": Step(
         "card", "FAULT", "A fault rule did this on purpose.",
         (), "DUMP, FAULT",
-        "What the device then does may break any rule of this document"),
+        "The device may then break any rule of this document"),
     "dma_read": Step(
         "memory", "read", "The card reads memory by DMA: a WQE, an index, or "
         "the data of a packet.",
-        (4, 5), "Memory ordering",
+        (5, 6), "Memory ordering",
         "The device reads the ring after it, so everything the host stored "
         "before the doorbell is seen."),
     "dma_write": Step(
         "memory", "written", "The card writes memory by DMA: the data of a "
         "packet where rkey or receive allow it, a CQE, an event.",
-        (6, 8), "Memory ordering",
+        (9, 12), "Memory ordering",
         "Data of a receive, READ or atomic response is in host memory before "
         "its CQE; the CQE's body before its owner byte"),
     "cqe": Step(
         "card", "completed", "A work request is complete: a receive with its "
         "last packet, others when everything up to here is acknowledged. The "
         "card writes a CQE.",
-        (7,), "Send queues",
+        (12,), "Send queues",
         "the host owns a block until the doorbell that covers it and again "
         "after it has polled the completion of the WQE in it or of a later WQE "
         "of the same queue"),
@@ -121,26 +121,26 @@ STEPS = {
         "memory", "CQE visible", "The CQE lies in the ring of the completion "
         "queue; its owner bit, written last, makes it valid. The program polls "
         "it.",
-        (8,), "Entries the device produces",
+        (12,), "Entries the device produces",
         "The device writes the owner byte after all others of the entry. The "
         "host reads the owner byte, then a read barrier, then the rest."),
     "eqe": Step(
         "memory", "event", "The CQ was armed, so the card writes an entry into "
         "an event queue: the driver shall wake the program.",
-        (8,), "Arming",
+        (12,), "Arming",
         "The event is written as soon as the CQ holds an entry at index ci or "
         "later: at once when it already does."),
     "interrupt": Step(
         "card", "MSI-X", "The event queue was armed, too: an interrupt, which "
         "is a write to the processor.",
-        (8,), "Consuming",
+        (12,), "Consuming",
         "With ARM set, the EQ's vector is raised when the queue holds an entry "
         "at that index or later, at once when it already does."),
     "doorbell_eq": Step(
         "software", "handler", "The driver's interrupt handler has read the "
         "events, wakes the program that waits for the CQ, and arms the event "
         "queue again by its doorbell.",
-        (9,), "Consuming",
+        (12,), "Consuming",
         "An interrupt handler consumes entries until it finds one that is not "
         "its own, then rings the doorbell with ARM."),
 }
