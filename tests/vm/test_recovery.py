@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The device fails, is reset, or sleeps; the driver lives, and the network
-interface with all that was set upon it stays.
+"""The device fails, is reset or is suspended. The driver recovers, and the
+network interface keeps all settings.
 
-How the device is made to fail: a doorbell of the command queue that is beyond
-its ring (FATAL), memory decoding turned off (no register answers), bus mastering
-turned off (it cannot reach its rings), all done in the guest as a kernel with
-iomem=relaxed lets root do it; and by fault rules of the device: dead (all ones
-until a reset of the function), frozen (commands are not answered), or that it
-loses interrupts and events.
+A test makes the device fail in two ways. As root in the guest, on a kernel
+with iomem=relaxed: a command queue doorbell beyond the ring (FATAL), memory
+decoding off (no register answers), or bus mastering off (the device cannot
+reach its rings). By fault rules of the device: dead (all ones until a function
+reset), frozen (commands are not answered), or lost interrupts and events.
 """
 
 import json
@@ -34,19 +33,20 @@ pytestmark = pytest.mark.guests(count=1, append="iomem=relaxed",
 
 
 def longer(*rows):
-    """Those that make test leaves out: others are of the same kind."""
+    """Returns the rows that only make test-long runs; others are of the same
+    kind."""
     return [pytest.param(*row, marks=pytest.mark.long) for row in rows]
 
 
 CMDQ_DOORBELL = 0x054
 LINK_DOWN_S = 2
-HASTY_S = 3                     # what the driver waits for a command in most tests
+HASTY_S = 3                     # the command timeout in most tests
 
 
 @pytest.fixture(scope="module", name="ward")
 def fixture_ward(lab):
-    """Patients keep their settings from one test to the next: by number of the lab's
-    guests."""
+    """The configured port of each set of guests, by serial number of the set.
+    It keeps its settings from one test to the next."""
     ward = {}
     yield ward
     if lab.current and lab.serial in ward:
@@ -55,7 +55,7 @@ def fixture_ward(lab):
 
 @pytest.fixture
 def dut(lab, ports, ward):
-    ports[0].vm.look()      # now, and not when it is hurt
+    ports[0].vm.look()      # check earlier tests before this one harms the card
     if lab.serial not in ward:
         ward[lab.serial] = ConfiguredPort(ports[0])
     ward[lab.serial].begin(ports[0])
@@ -65,7 +65,7 @@ def dut(lab, ports, ward):
 
 @pytest.fixture
 def afresh(dut):
-    """It is recovered at once."""
+    """A card without earlier deaths, which is recovered without a pause."""
     dut.reload()
     dut.works()
     dut.forget()
@@ -81,7 +81,8 @@ def no_decoding(dut):
 
 
 def no_mastering(dut):
-    """It cannot reach its rings: the next command is its end."""
+    """Turns bus mastering off: the next command fails, as the device cannot
+    reach its rings."""
     dut.port.vm.expect_repair()
     dut.guest.check(f"echo {RINGS} >/dev/kmsg; setpci -s {SLOT} COMMAND=0:4")
 
@@ -100,7 +101,7 @@ def frozen(dut):
 
 
 def frozen_as_usual(dut):
-    """As long as a user has to wait who has not changed anything."""
+    """Freezes the device and leaves the default command timeout."""
     rule(dut, "freeze")
 
 
@@ -115,8 +116,9 @@ EVENTS, UNPLUG = "/tmp/events", "/tmp/unplug"
 
 
 def start_watch(dut):
-    """A program that writes to EVENTS what it hears of the device. What an earlier
-    one wrote would say that it is there already."""
+    """Starts a program that writes the asynchronous events of the device to
+    EVENTS. The output of an earlier one is removed: it would look like that of
+    this one."""
     dut.guest.check(f"rm -f {EVENTS}")
     job = dut.guest.start(f"exec ibv_asyncwatch -d {dut.port.ibdev} "
                               f">{EVENTS} 2>&1", 100)
@@ -125,7 +127,8 @@ def start_watch(dut):
 
 
 def start_unplug(dut):
-    """One at work, that writes to UNPLUG how it takes the device's end."""
+    """Starts a program that uses the device and writes to UNPLUG how it
+    notices the end of the device."""
     dut.guest.check(f"rm -f {UNPLUG}")
     job = dut.guest.start("RDMAV_ALLOW_DISASSOC_DESTROY=1 exec rdma_unplug "
                               f">{UNPLUG}", 100)
@@ -151,8 +154,8 @@ MISBEHAVES = "device was told to misbehave"
 
 @pytest.mark.usefixtures("power_on")
 def test_later_fault_rule_is_logged_once(dut):
-    """Of a card that nobody had misbehave before: soon, and once, however many
-    rules and polls follow. Once more after a reset."""
+    """The first fault rule of a card is logged soon and only once, whatever
+    rules follow. After a reset it is logged once more."""
     guest, vm = dut.guest, dut.port.vm
     with faults.armed(vm, "at=tx class=roce do=count"):
         dut.said(MISBEHAVES)
@@ -176,7 +179,8 @@ def test_function_level_reset(dut):
 
 
 def test_program_is_notified_of_reset(dut):
-    """Told by an event, it finds every verb failing and lets go of all."""
+    """A program gets IBV_EVENT_DEVICE_FATAL on a reset, every verb fails, and
+    all objects can be destroyed."""
     guest = dut.guest
     job = start_unplug(dut)
     reset(dut.port)
@@ -187,7 +191,7 @@ def test_program_is_notified_of_reset(dut):
 
 
 def test_nonfatal_bus_error(dut):
-    """Nothing is torn down: the RDMA device is the one it was."""
+    """A nonfatal bus error leaves the RDMA device registered."""
     before = dut.guest.check(f"rdma dev show {dut.port.ibdev}")
     for _ in range(3):
         bus_error(dut.port)
@@ -212,8 +216,8 @@ TWO_FUNCTIONS = ("-global", "fakernic.multifunction=on",
 @pytest.mark.guests(count=1, append="iomem=relaxed",
                     options={"extra": NATIVE_HOTPLUG + TWO_FUNCTIONS})
 def test_bus_error_with_dead_neighbour(dut):
-    """Who is dead wants a reset, of which Linux tells all below the same port:
-    those who are well go on."""
+    """A dead function resets the whole slot after a bus error, and a healthy
+    function beside it continues."""
     guest, vm = dut.guest, dut.port.vm
     show = f"rdma dev show {dut.port.ibdev}"
     before = guest.check(show)
@@ -229,7 +233,7 @@ def test_bus_error_with_dead_neighbour(dut):
     assert f"{SLOT}: device is dead" not in guest.check("dmesg")
 
 
-# What a bus error's rule has the kernel say, and whether it resets the card.
+# What the kernel logs about a bus error, and whether it resets the card.
 SEVERITIES = {"correctable": ("AER: Correct", False),
               "nonfatal": ("device recovery successful", False),
               "fatal": ("device recovery successful", True)}
@@ -237,8 +241,8 @@ SEVERITIES = {"correctable": ("AER: Correct", False),
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_bus_error_by_a_rule(dut, severity):
-    """As if the monitor had injected it: only a fatal one takes the RDMA device
-    away."""
+    """A fault rule reports a bus error like the monitor, and only a fatal one
+    removes the RDMA device."""
     said, resets = SEVERITIES[severity]
     show = f"rdma dev show {dut.port.ibdev}"
     before = dut.guest.check(show)
@@ -252,14 +256,15 @@ def test_bus_error_by_a_rule(dut, severity):
 
 
 def carriers(dut):
-    """How often it went, and came."""
+    """Returns how often the carrier was lost and how often it came back."""
     return [int(word) for word in dut.guest.check(
         f"cd /sys/class/net/{dut.port.netdev}; "
         "cat carrier_down_count carrier_up_count").split()]
 
 
 def test_link_down_by_rule(dut):
-    """For as long as the rule says; programs are told of both."""
+    """A fault rule takes the link down for the given time, and programs get
+    both port events."""
     guest, port = dut.guest, dut.port
     job = start_watch(dut)
     before, begin = carriers(dut), time.monotonic()
@@ -281,13 +286,13 @@ def carrier(dut):
 
 
 REFUSED = "at=command cmd={} times={} do=fail status=6"
-REFUSED_S = 5           # a command that is refused twice is done by then
-PAUSE_MOST_S = 1.5      # by so much a busy machine makes a pause longer
+REFUSED_S = 5           # time limit of a command that fails twice
+PAUSE_MOST_S = 1.5      # a busy machine may lengthen a pause by this
 
 
 def test_failed_port_query_is_repeated(dut):
-    """The device refuses to say what became of it: it is asked again, and
-    meanwhile the port is what it was."""
+    """If QUERY_PORT fails, the driver repeats it and keeps the old port state
+    until then."""
     port = dut.port
     try:
         dut.forget()
@@ -306,15 +311,16 @@ def test_failed_port_query_is_repeated(dut):
 
 
 def test_failed_filter_update_is_repeated(dut):
-    """It is told to the device again, until that has taken it."""
+    """If SET_PORT fails, the driver repeats it until the device accepts the
+    receive filter."""
     guest, port = dut.guest, dut.port
     rules = (REFUSED.format("SET_PORT", 2),
              "at=command cmd=SET_PORT times=0 do=count")
     dut.forget()
     try:
-        with faults.armed(port.vm, *rules) as told:
+        with faults.armed(port.vm, *rules) as seen:
             guest.check(f"ip link set {port.netdev} promisc on")
-            told.wait_for([2, 1], REFUSED_S)
+            seen.wait_for([2, 1], REFUSED_S)
         dut.said("receive filter")
     finally:
         guest.check(f"ip link set {port.netdev} promisc off")
@@ -325,9 +331,8 @@ def test_failed_filter_update_is_repeated(dut):
 @pytest.mark.parametrize("tries", (4, pytest.param(
     7, marks=(pytest.mark.long, pytest.mark.timeout(300)))))
 def test_port_without_queues_has_no_carrier(dut, tries):
-    """Neither those that ethtool asks for can be had nor, for a while, the old:
-    then the port has no carrier, and nobody waits for it to send, while RDMA's
-    goes on. The pauses between the tries grow."""
+    """If neither new nor old Ethernet queues can be created, the port has no
+    carrier and RDMA continues. The driver retries after growing pauses."""
     guest, port = dut.guest, dut.port
     dut.forget()
     with faults.armed(port.vm, REFUSED.format("CREATE_CQ", tries + 1)):
@@ -348,9 +353,9 @@ def test_port_without_queues_has_no_carrier(dut, tries):
 
 @pytest.mark.usefixtures("afresh")
 def test_reset_without_port_queues(dut):
-    """Those that a reset's new device is asked for first cannot be had: RDMA is
-    there all the same, of the interface's MTU, and the port has a carrier when they
-    can. What is refused is a command that no other queue needs."""
+    """If the Ethernet queues cannot be created after a reset, RDMA works with
+    the right MTU. The carrier comes back once the queues can be created. The
+    rule refuses a command that no other queue needs."""
     guest, port = dut.guest, dut.port
     guest.check(f"ethtool -C {port.netdev} rx-usecs 50")
     try:
@@ -374,24 +379,24 @@ SLOW_S = 5
 SLOW = f"at=command cmd={{}} times=0 delay-ns={SLOW_S}000000000 do=delay"
 SLOW_CMDS = ("SET_PORT", "MODIFY_QP", "CREATE_CQ", "DESTROY_CQ", "CREATE_QP",
              "DESTROY_QP")
-WATCHDOG_S = 20         # Linux looks at queues that are stopped so often
+WATCHDOG_S = 20         # period of Linux's check for stopped queues
 
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.usefixtures("afresh")
 def test_slow_queue_creation_is_not_repeated(dut):
-    """Those that ethtool asks for, of a device that takes its time: they are not
-    taken for queues that fail to send, and are not made twice."""
+    """If ethtool asks for new queues and the device is slow, the driver
+    neither creates them twice nor reports a send timeout."""
     guest, port = dut.guest, dut.port
     dut.forget()
     try:
         with faults.armed(port.vm, *map(SLOW.format, SLOW_CMDS)) as slow:
             guest.check(f"ethtool -G {port.netdev} rx 1024", 120)
             hits = slow.hits()
-        # Linux looks twice in that time: at the second it finds them late.
+        # Linux checks twice in that time. The second check would find a timeout.
         assert sum(hits) * SLOW_S > 2 * WATCHDOG_S, hits
-        # Whoever waits to make them once more does so now.
+        # A pending second creation would run now.
         time.sleep(2)
         log = guest.check("dmesg")
     finally:
@@ -420,7 +425,8 @@ except OSError as error:
 
 
 def test_clock_of_absent_device(dut):
-    """What a bus says without it is no time, whether or not the driver knows."""
+    """A PTP clock whose device does not answer returns an error, never a wrong
+    time."""
     guest = dut.guest
     dut.port.vm.expect_repair()
     ptp = guest.check(f"ls {SYSFS}/ptp").strip()
@@ -431,10 +437,10 @@ def test_clock_of_absent_device(dut):
 
 
 def test_program_is_notified_of_freeze(dut):
-    """Its requests are not done; when the driver has given the card up it is
-    told so, finds every verb failing by EIO and lets go of all."""
+    """After a command timeout a program is notified, every verb fails with
+    EIO, and all objects can be destroyed."""
     guest = dut.guest
-    # Else the pause may be that of an earlier death.
+    # Without it an earlier death would lengthen the pause.
     reload(dut.port)
     job = start_unplug(dut)
     frozen(dut)
@@ -446,8 +452,8 @@ def test_program_is_notified_of_freeze(dut):
 
 
 def test_program_on_a_dead_device(dut):
-    """That is left so: it has the device yet, all of whose verbs fail by EIO, and
-    lets go of all."""
+    """Without recovery a program keeps its device, every verb fails with EIO,
+    and all objects can be destroyed."""
     guest = dut.guest
     with without_auto_recover(guest):
         job = start_unplug(dut)
@@ -459,21 +465,22 @@ def test_program_on_a_dead_device(dut):
     dut.works()
 
 
-FORESIGHT = "/tmp/foresight"
+PREFETCH = "/tmp/prefetch"
 
 
 @pytest.mark.parametrize("event", (reset, *longer((reload,))),
                          ids=lambda event: event.__name__)
 def test_prefetch_ends_with_device(dut, event):
-    """What a program wants to be paged in, for many minutes, ends with its device."""
+    """A prefetch that would take many minutes ends with EIO when the device is
+    reset."""
     guest = dut.guest
     dut.forget()
-    job = guest.start(f"exec rdma_prefetch >{FORESIGHT}", 100)
-    dut.until(f"grep -qs begins {FORESIGHT}")
+    job = guest.start(f"exec rdma_prefetch >{PREFETCH}", 100)
+    dut.until(f"grep -qs begins {PREFETCH}")
     guest.check("sleep 1")
     event(dut.port)
     assert job.wait().ok
-    said = guest.check(f"cat {FORESIGHT}")
+    said = guest.check(f"cat {PREFETCH}")
     assert said == "begins\nended: Input/output error\n", said
     dut.works()
 
@@ -485,15 +492,15 @@ ASKED = {
 }
 
 
-BUS_PATIENCE_S = 10     # which the driver has with Linux's recovery
+BUS_PATIENCE_S = 10     # how long the driver waits for Linux's recovery
 
 
 @pytest.mark.long
 @pytest.mark.guests(count=1)
 def test_device_recovers_after_failed_bus_recovery(dut):
-    """With QEMU's ACPI hot plug Linux finds no link behind the root port, gives
-    up, and no driver hears of it: it recovers the device after ten seconds, or
-    when it is asked to."""
+    """If Linux abandons its recovery of a bus error, the driver recovers the
+    device after ten seconds or on request. With ACPI hot plug of QEMU, Linux
+    finds no link behind the root port and notifies no driver."""
     gives_up = "device recovery failed"
     guest, vm = dut.guest, dut.port.vm
     report_bus_error(dut.port, FATAL)
@@ -509,7 +516,7 @@ def test_device_recovers_after_failed_bus_recovery(dut):
             text = guest.check(f"devlink health diagnose {REPORTER}")
             assert "state: dead" in text and "bus error" in text, text
             if name == "reset":
-                # When Linux has had its time the device says that it is dead.
+                # After Linux's time limit the device is reported dead.
                 dut.until(f"[ -e /sys/class/infiniband/{dut.port.ibdev} ]",
                               30)
                 says_dead(dut)
@@ -533,7 +540,8 @@ def test_reload(dut):
 
 
 def test_rdma_settings_survive_reload(dut):
-    """Those that the core keeps with the RDMA device, which a reload replaces."""
+    """Settings that the kernel keeps with the RDMA device survive a reload,
+    which replaces that device."""
     guest, name = dut.guest, dut.port.ibdev
     desc = f"/sys/class/infiniband/{name}/node_desc"
     try:
@@ -565,7 +573,8 @@ def test_devlink_info(dut):
 
 
 def test_dead_device_is_reported(dut):
-    """It is left dead, if the user wants it, until he has it recovered."""
+    """Without automatic recovery every interface reports the dead device until
+    the user recovers it."""
     guest, port = dut.guest, dut.port
     reporter = REPORTER
     with without_auto_recover(guest):
@@ -587,7 +596,7 @@ def test_dead_device_is_reported(dut):
         assert "state: dead" in text and "fatal error" in text, text
         assert "overrun" in guest.check(f"devlink health dump show {reporter}")
         assert "state error" in guest.check(f"devlink health show {reporter}")
-        # Settings are taken meanwhile.
+        # The dead port accepts settings.
         guest.check(f"ip link set {port.netdev} mtu 4300; sleep 1")
         assert "state DOWN" in guest.check(f"rdma link show {port.ibdev}/1")
         guest.check(f"ip link set {port.netdev} mtu 4200")
@@ -603,7 +612,7 @@ def test_dead_device_is_reported(dut):
 @pytest.mark.guests(count=1, append="iomem=relaxed",
                     options={"cpus": 2, "extra": NATIVE_HOTPLUG})
 def test_dead_port_accepts_settings(dut):
-    """Of its queues, too, which the next life begins with."""
+    """A dead port accepts queue settings and applies them after the recovery."""
     guest, port = dut.guest, dut.port
     with without_auto_recover(guest):
         dut.forget()
@@ -627,14 +636,14 @@ def test_dead_port_accepts_settings(dut):
     dut.works()
 
 
-# Longer than the core waits for the counters of a device that it registers.
+# Longer than the kernel waits for the counters of a new RDMA device.
 LATE = "at=command cmd=QUERY_STATS times=0 delay-ns=4000000000 do=delay"
 
 
 @pytest.mark.parametrize("event", (reset, *longer((sleep,), (reload,))),
                          ids=lambda event: event.__name__)
 def test_slow_statistics(dut, event):
-    """A device that is slow to tell them comes up, as with all else it is slow in."""
+    """A device that is slow to report its statistics comes up normally."""
     dut.forget()
     with faults.armed(dut.port.vm, LATE):
         event(dut.port)
@@ -645,7 +654,7 @@ def test_slow_statistics(dut, event):
 
 
 def says_dead(dut):
-    """Wherever one may ask."""
+    """Checks that every interface reports the dead device."""
     guest, port = dut.guest, dut.port
     assert "state: dead" in guest.check(f"devlink health diagnose {REPORTER}")
     assert "state DOWN" in guest.check(f"rdma link show {port.ibdev}/1")
@@ -655,7 +664,8 @@ def says_dead(dut):
 
 
 def still_dead(dut):
-    """For as long as a recovery that was under way would take."""
+    """Waits longer than a recovery would take, and checks that the device is
+    still dead."""
     dut.guest.check("sleep 3")
     says_dead(dut)
 
@@ -664,8 +674,8 @@ def still_dead(dut):
     (frozen, bus_error, "reset"), (fatal, fatal_bus_error, "reload"),
     *longer((fatal, sleep, "reset"))))
 def test_no_recovery_without_auto_recover(dut, death, event, cure):
-    """Who wants to look at it is not robbed of it by what he has not asked for; what
-    he asks for brings it up."""
+    """Without automatic recovery neither a suspend nor a bus error recovers a
+    dead device; the user can."""
     guest = dut.guest
     reporter = reporter_of(death)
     with without_auto_recover(guest, reporter):
@@ -686,7 +696,8 @@ def test_no_recovery_without_auto_recover(dut, death, event, cure):
 
 
 def test_failed_recovery_is_reported(dut):
-    """It is there until the one that takes its place is."""
+    """If a recovery fails, the command fails and the old RDMA device stays
+    until a later recovery replaces it."""
     guest, vm = dut.guest, dut.port.vm
     before = guest.check(f"rdma dev show {dut.port.ibdev}")
     with without_auto_recover(guest):
@@ -708,8 +719,7 @@ TRIED = "device cannot be recovered"
 @pytest.mark.parametrize("event", (fatal, *longer((reset,))),
                          ids=lambda event: event.__name__)
 def test_failed_recovery_is_retried(dut, event):
-    """One that fails, until it does not, after pauses that grow; nobody asks for
-    it."""
+    """A failed recovery is retried after growing pauses until it succeeds."""
     dut.forget()
     with faults.armed(dut.port.vm, REFUSED.format("QUERY_DEVICE", 0)):
         event(dut if event is fatal else dut.port)
@@ -725,11 +735,11 @@ def test_failed_recovery_is_retried(dut, event):
 
 
 def test_fw_reporter_sees_all_deaths(dut):
-    """fw knows of each while it lasts, and has it recovered at once; those that
-    know of their own go on waiting for it."""
+    """Reporter fw shows each death while it lasts and recovers the device at
+    once. The reporter of that kind of death waits for its own recovery."""
     guest = dut.guest
     show = f"devlink health show {DEVLINK} reporter "
-    # Else the pauses go on growing from death to death.
+    # Without it the pauses would grow from death to death.
     reload(dut.port)
     for death, reporter in ((fatal, "fw_fatal"), (frozen, "cmdq")):
         guest.check(f"devlink health set {DEVLINK} reporter {reporter} "
@@ -758,7 +768,7 @@ def refused_reload(port):
 
 
 def what_it_is(port):
-    """GUID and limits, which it need not tell again when it is dead."""
+    """Returns GUID and limits, which a dead device need not report again."""
     return port.guest.check(f"ibv_devinfo -v -d {port.ibdev} | grep -E "
                             "'node_guid|max_(cqe|qp|mtu|pkeys):'")
 
@@ -768,8 +778,8 @@ def what_it_is(port):
     *longer((refused_reload, "NOP", BUSY, "recover"), (sleep, "NOP", BUSY, "reload"),
             (fatal_bus_error, "NOP", NO_RESOURCE, "recover"))))
 def test_device_fails_to_come_up(dut, event, command, status, cure):
-    """Whatever it says to that, it is dead, and tells all who ask; it takes
-    settings, stays so while nothing helps, and comes up when something does."""
+    """A device that refuses to come up is reported dead, accepts settings, and
+    comes up once a recovery succeeds."""
     guest, port = dut.guest, dut.port
     before = rdma.resources(port)
     known = what_it_is(port)
@@ -792,7 +802,7 @@ def test_device_fails_to_come_up(dut, event, command, status, cure):
                         f"ip link set {port.netdev} mtu 4200")
             shown = guest.check(f"rdma dev show {port.ibdev}")
             assert not guest.run(ASKED["recover"], 60).ok
-            # What has answered a NOP is taken for one that will come up.
+            # If it has answered a NOP the driver expects it to come up.
             if command == "NOP":
                 assert guest.check(f"rdma dev show {port.ibdev}") == shown
             says_dead(dut)
@@ -807,15 +817,15 @@ def test_device_fails_to_come_up(dut, event, command, status, cure):
 
 
 def reports(dut, reporter):
-    """How often the driver has wanted a recovery by a reporter."""
+    """Returns how often the driver has requested a recovery by a reporter."""
     text = dut.guest.check(f"devlink health show {DEVLINK} reporter "
                                f"{reporter}")
     return int(re.search(r"error (\d+)", text)[1])
 
 
 def test_user_ends_recovery_pause(dut):
-    """A card that keeps dying is recovered after ever longer pauses; the user
-    need not wait for them. Who was too late finds the next one longer."""
+    """A user can end the growing pause before an automatic recovery. If the
+    driver was faster, the test tries the next pause, which is longer."""
     reload(dut.port)
     for number in range(6):         # the pauses begin with 0, 1, 2, 4 s
         before = reports(dut, "fw_fatal")
@@ -837,33 +847,34 @@ def test_user_ends_recovery_pause(dut):
 
 
 def times(log, text):
-    """Seconds of the guest's clock, at which its LOG says so, each time."""
+    """Returns the times, in seconds of the guest, of each line of LOG with
+    this text."""
     return [float(at) for at in
             re.findall(rf"^\[ *(\d+\.\d+)\] .*(?:{text})", log, re.M)]
 
 
 def when(dut, text):
-    """The last of them."""
+    """Returns the time of the last line with this text."""
     log = dut.guest.check("dmesg")
     said = times(log, text)
     assert said, log
     return said[-1]
 
 
-NOP_PERIOD_S = 5                # of the driver's own look at the device
-# How long it may take until a death is noticed: it looks each half second whether
-# it sees one, at longer intervals whether commands are executed, of which it waits
-# three seconds for one; and how much more if the machine is busy.
+NOP_PERIOD_S = 5                # period of the driver's own NOP
+# Time limits for noticing a death. The driver checks each half second for a fatal
+# error and every NOP_PERIOD_S whether a command completes, with a timeout of
+# HASTY_S. SLACK_S is for a busy machine.
 AT_ONCE_S = 1
 NOTICED_S = {fatal: AT_ONCE_S, no_decoding: AT_ONCE_S, dead: AT_ONCE_S,
              no_mastering: NOP_PERIOD_S + 1, frozen: NOP_PERIOD_S + HASTY_S + 1,
              frozen_as_usual: NOP_PERIOD_S + CMD_TIMEOUT_S + 1}
 SLACK_S = 0.5
-SOON_TRIES = 2                  # a busy machine is not so for ever
+SOON_TRIES = 2                  # tries, as a machine is not busy for long
 
 
 def die_and_recover(dut, death):
-    """How long the death was not noticed."""
+    """Returns how many seconds the death was not noticed."""
     dut.forget()
     dut.guest.check("echo it dies >/dev/kmsg")
     death(dut)
@@ -875,7 +886,7 @@ def die_and_recover(dut, death):
 
 @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.__name__)
 def test_device_dies_and_is_recovered(dut, death):
-    """By itself: noticed within a second if it can be seen, brought up."""
+    """The driver notices each kind of death in time and recovers the device."""
     limit = NOTICED_S[death] + SLACK_S
     for _ in range(SOON_TRIES):
         dut.reload()
@@ -890,16 +901,16 @@ def test_device_dies_and_is_recovered(dut, death):
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("power_on")
 def test_freeze_is_noticed_by_default(dut):
-    """By a driver of which nobody has changed how long it waits for a command."""
+    """A frozen device is noticed with the default command timeout."""
     assert dut.guest.check(f"cat {CMD_TIMEOUT}").strip() == str(CMD_TIMEOUT_S)
     took = die_and_recover(dut, frozen_as_usual)
     print(f"noticed after {took} s")
     assert took < NOTICED_S[frozen_as_usual] + SLACK_S
 
 
-# What is heard of a death goes into the log that has the death itself: what the
-# interface says, then the RDMA port, and an event. Nobody asks the device before the
-# carrier is gone: who gives it a command may notice what the driver has not.
+# Writes to the kernel's log, which has the death itself, when the interface, then
+# the RDMA port, and an event report it. It queries the device only after the carrier
+# is lost: a command could notice a death before the driver does.
 HEARS = """
 cd /sys/class
 (
@@ -916,9 +927,10 @@ wait
 HEARD = ("no carrier", "port is down", ".*IBV_EVENT_DEVICE_FATAL")
 
 
-def hear_of(dut, death):
-    """How long it takes until all have heard, in seconds of the guest's clock: from
-    its end on, or from when the driver knows, who cannot see it at once."""
+def time_reports(dut, death):
+    """Returns how many seconds pass until carrier, RDMA port and a program
+    have reported the death. The time starts at the death or, if the driver
+    cannot see that at once, when the driver notices it."""
     guest = dut.guest
     dut.until(carrier(dut).format(1))
     dut.forget()
@@ -936,19 +948,18 @@ def hear_of(dut, death):
     guest.check(f"devlink health recover {reporter_of(death)}", 60)
     dut.until(f"rdma link show {dut.port.ibdev}/1 | grep -q ACTIVE")
     assert dut.look() == dut.state
-    # Of the death by the driver, and of the recovery by the core of the kernel.
-    told = "hears: event_type IBV_EVENT_DEVICE_FATAL"
-    dut.until(f"[ $(dmesg | grep -c '{told}') -ge 2 ]")
+    # The driver reports the death, and the RDMA core reports the recovery.
+    fatal_events = "hears: event_type IBV_EVENT_DEVICE_FATAL"
+    dut.until(f"[ $(dmesg | grep -c '{fatal_events}') -ge 2 ]")
     time.sleep(0.5)
     text = guest.check("dmesg")
-    assert text.count(told) == 2, text
+    assert text.count(fatal_events) == 2, text
     guest.run(f"kill {job.pid}")
     job.wait()
     return heard
 
 
-# The driver looks each half second; three processes that want to hear have to run,
-# on a machine that may have others to run.
+# The driver checks each half second, and then three processes must get to run.
 HEARD_S = 1.5
 
 
@@ -956,11 +967,11 @@ HEARD_S = 1.5
                                    *longer((no_decoding,), (no_mastering,))),
                          ids=lambda death: death.__name__)
 def test_death_is_reported_everywhere(dut, death):
-    """Within about a second: the interface has no carrier, the RDMA port is down,
-    programs have their event."""
+    """A death is reported in about a second: no carrier, RDMA port down, event
+    for programs."""
     with without_auto_recover(dut.guest, reporter_of(death)):
         for _ in range(SOON_TRIES):
-            heard = hear_of(dut, death)
+            heard = time_reports(dut, death)
             if max(heard) < HEARD_S:
                 break
     print(f"{death.__name__}: heard of after {heard} s")
@@ -975,8 +986,8 @@ FATAL_EVENT = "type 15, "       # enum fakernic_event
 
 
 def test_interrupt_reports_fatal_error(dut):
-    """Also of one whose event is lost: the handler of vector 0 asks the device, so
-    that nobody waits for the driver's next look."""
+    """A fatal error is noticed in the interrupt even if its event is lost: the
+    handler of vector 0 reads the state of the device."""
     guest = dut.guest
     with without_auto_recover(guest):
         for _ in range(SOON_TRIES):
@@ -995,12 +1006,12 @@ def test_interrupt_reports_fatal_error(dut):
     dut.works()
 
 
-# Between a death and the recovery, of a card that goes on dying; and how long it
-# has to be well for the next one to be new.
+# Pauses before the recovery of a card that keeps dying. After WELL_S without a death
+# they start again.
 PAUSES_S = (0, 1, 2, 4, 8, 16, 32, 64, 64)
 SOME_PAUSES = 4
 WELL_S = 60
-BROUGHT_UP_S = 2                # it is down and up again within that time
+BROUGHT_UP_S = 2                # time limit of the recovery itself
 
 
 def pause_of_recovery(dut):
@@ -1035,26 +1046,27 @@ def test_pauses_of_recovery_grow(dut):
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("afresh")
 def test_pauses_of_recovery_grow_to_a_minute(dut):
-    """No further; and after a minute without a death they begin anew."""
+    """The pauses grow to a minute, and start from zero after a minute without
+    a death."""
     grow(dut, PAUSES_S)
     time.sleep(WELL_S + 1)
     grow(dut, PAUSES_S[:2])
     dut.works()
 
 
-# So many seconds are less than one in 32 bits of ticks, of which 250 are one.
-ALMOST_FOR_EVER = 17179870
+# In ticks of 4 ms this overflows 32 bits to less than one second.
+NEARLY_UNLIMITED = 17179870
 
 
 def test_unlimited_command_timeout_can_be_changed(dut):
-    """A user who has the driver wait for ever can change his mind, and a time
-    that is as good as for ever is not a short one."""
+    """A shorter command timeout takes effect while commands wait without
+    limit. A very long timeout does not overflow to a short one."""
     guest = dut.guest
     dut.forget()
     commands_may_take(guest, 0)
     rule(dut, "freeze")
     time.sleep(NOP_PERIOD_S + 2)
-    commands_may_take(guest, ALMOST_FOR_EVER)
+    commands_may_take(guest, NEARLY_UNLIMITED)
     time.sleep(NOP_PERIOD_S)
     assert "device is dead" not in guest.check("dmesg")
     commands_may_take(guest, 1)
@@ -1063,23 +1075,24 @@ def test_unlimited_command_timeout_can_be_changed(dut):
     dut.works()
 
 
-# Of the port, its counters, and of what the kernel locks for all interfaces.
+# Queries of the port and its counters, and commands that take RTNL.
 READERS = ("rdma link show {ib}/1 | grep ACTIVE",
            "grep ACTIVE /sys/class/infiniband/{ib}/ports/1/state",
            "cat /sys/class/infiniband/{ib}/ports/1/rate", "ethtool -S {net}",
            "ip link set {net} alias silent", "ip -s link show {net}")
-IGNORANT = ("ethtool -t {net}",
+UNAVAILABLE = ("ethtool -t {net}",
             "cat /sys/class/infiniband/{ib}/ports/1/hw_counters/tx_frames",
             "cat /sys/class/infiniband/{ib}/ports/1/counters/port_xmit_data",
-            # What it told before is not what it tells now.
+            # An earlier dump is no answer.
             f"devlink health dump clear {DEVLINK} reporter fw; "
             f"devlink health dump show {DEVLINK} reporter fw >/dev/null")
-SILENCE_S = 3                   # that the first waits, and others need not
+SILENCE_S = 3                   # wait of the first query; later ones return at once
 
 
 @contextmanager
 def silent(dut):
-    """For as long as it likes."""
+    """Inside, the device answers no command, and the driver waits without
+    limit."""
     commands_may_take(dut.guest, 0)
     with faults.armed(dut.port.vm, "at=device do=freeze"):
         yield
@@ -1094,27 +1107,27 @@ def ask(dut, commands, good=True):
 
 
 @pytest.mark.parametrize("first", (READERS[0], *longer((READERS[3],),
-                                                      (IGNORANT[0],))),
+                                                      (UNAVAILABLE[0],))),
                          ids=("link", "statistics", "self_test"))
 def test_queries_of_silent_device_time_out(dut, first):
-    """Who wants to know hears what it said last, or that nothing is known; when it
-    speaks again, it is as if nothing had been."""
+    """Queries of a silent device return the last known values or an error, and
+    the device works when it answers again."""
     dut.forget()
-    ask(dut, READERS + IGNORANT)
+    ask(dut, READERS + UNAVAILABLE)
     with silent(dut):
         ask(dut, (first,), first in READERS)
         begin = time.monotonic()
         ask(dut, READERS)
-        ask(dut, IGNORANT, good=False)
+        ask(dut, UNAVAILABLE, good=False)
         assert time.monotonic() - begin < SILENCE_S * (len(READERS) - 1)
         last = counted(dut, "commands")
-    ask(dut, READERS + IGNORANT)
+    ask(dut, READERS + UNAVAILABLE)
     assert counted(dut, "commands") > last
     dut.works()
     assert "device is dead" not in dut.guest.check("dmesg")
 
 
-CROWDED_S = 8                   # more than who asks waits
+CROWDED_S = 8                   # longer than a query waits
 # More than the command queue has entries, all at once.
 CROWD = """
 for i in $(seq 100); do
@@ -1126,7 +1139,8 @@ wait
 
 @pytest.mark.long
 def test_many_readers_do_not_hide_a_death(dut):
-    """What they have not waited for leaves room for those who find it out."""
+    """Queries that timed out leave room in the command queue, so that the
+    driver notices the death."""
     guest = dut.guest
     dut.forget()
     commands_may_take(guest, CROWDED_S)
@@ -1142,8 +1156,8 @@ AUTO = "rdma statistic qp set link {ib}/1 auto"
 
 
 def test_counter_set_query_times_out(dut):
-    """The card falls silent when its own counters have been read, and those of a
-    set not yet: nobody waits for long."""
+    """If the card falls silent between its own counters and those of a set,
+    the query times out."""
     guest, port = dut.guest, dut.port
     ask(dut, (f"{AUTO} type on",))
     server = guest.start(f"exec ibv_rc_pingpong -d {port.ibdev} "
@@ -1153,7 +1167,7 @@ def test_counter_set_query_times_out(dut):
         commands_may_take(guest, 0)
         with faults.armed(port.vm, "at=command cmd=QUERY_COUNTER times=0 do=drop"):
             begin = time.monotonic()
-            ask(dut, IGNORANT[1:2], good=False)
+            ask(dut, UNAVAILABLE[1:2], good=False)
             assert time.monotonic() - begin < 3 * SILENCE_S
         dut.forget()
         commands_may_take(guest, 1)
@@ -1168,8 +1182,8 @@ def test_counter_set_query_times_out(dut):
 
 @pytest.mark.long
 def test_port_of_silent_device_is_not_restarted(dut):
-    """With frames that it does not send: it is not restarted before it speaks, and
-    nobody who changes an interface waits for that."""
+    """A send timeout of a silent device restarts the queues only when it
+    answers again, and nobody waits for that."""
     dut.forget()
     with silent(dut):
         dut.guest.run("ping -b -f -c 9999 -w 5 10.1.2.255", 60)
@@ -1183,7 +1197,8 @@ def test_port_of_silent_device_is_not_restarted(dut):
 
 @contextmanager
 def bound_anew(dut, lab):
-    """The driver leaves inside the with, and comes again: as a port of the test."""
+    """Inside, the driver is unbound and bound again; the test continues with
+    the new port."""
     dut.end()
     try:
         yield
@@ -1195,7 +1210,8 @@ def bound_anew(dut, lab):
 
 
 def test_unbind_from_frozen_device(dut, lab):
-    """Also when it was told to wait for ever; and binds to it again."""
+    """The driver can be unbound from a frozen device, even with an unlimited
+    command timeout, and binds to it again."""
     guest = dut.guest
     with bound_anew(dut, lab):
         commands_may_take(guest, 0)
@@ -1206,7 +1222,8 @@ def test_unbind_from_frozen_device(dut, lab):
 
 
 def test_unreachable_device_loses_bus_mastering(dut):
-    """It cannot be told to stop, and what it writes to may be somebody else's."""
+    """The driver turns bus mastering off if the device cannot be reached, as
+    it could write to freed memory."""
     guest = dut.guest
     with without_auto_recover(guest):
         dut.forget()
@@ -1220,8 +1237,8 @@ def test_unreachable_device_loses_bus_mastering(dut):
 
 @contextmanager
 def dies_of_refusing(dut, command, status):
-    """The device refuses such a command, which lets go of something, for as long as
-    it takes: it is reset, and then all works."""
+    """Inside, the device refuses a command that destroys an object: the driver
+    must reset it, after which all works."""
     with faults.armed(dut.port.vm, f"at=command cmd={command} times=0 "
                       f"do=fail status={status}"):
         yield
@@ -1235,8 +1252,9 @@ def dies_of_refusing(dut, command, status):
     ("QP", BUSY), ("CQ", NO_RESOURCE), ("MR", BUSY),
     *longer(("QP", NO_RESOURCE), ("CQ", BUSY), ("MR", NO_RESOURCE))))
 def test_failed_destroy_by_program_resets_device(dut, kind, status):
-    """It is reset, for it could write into memory that is no longer the program's;
-    that hears of it as of any death, and its memory is free."""
+    """If a program destroys an object and the device refuses, the driver
+    resets the device. It could otherwise write to freed memory. The program is
+    notified."""
     with dies_of_refusing(dut, f"DESTROY_{kind}", status):
         rdma.pingpong("rc", dut.port, dut.port, "-n 50")
 
@@ -1244,8 +1262,8 @@ def test_failed_destroy_by_program_resets_device(dut, kind, status):
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("what", ("", "bind"))
 def test_failed_deregistration_resets_device(dut, what):
-    """Of a program that has ended, with or without one in it: when that is gone
-    the device cannot say that the region is in use."""
+    """If a region of an exited program, with or without a bound window, cannot
+    be destroyed, the driver resets the device."""
     with dies_of_refusing(dut, "DESTROY_MR", BUSY):
         dut.guest.check(f"rdma_exit_with_mw {what}", 60)
 
@@ -1253,7 +1271,8 @@ def test_failed_deregistration_resets_device(dut, what):
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("command", ("SET_QP_COUNTER", "DESTROY_COUNTER"))
 def test_failed_destroy_of_counter_set_resets_device(dut, command):
-    """At the end of its queue pair the kernel's core forgets the set."""
+    """If a counter set cannot be destroyed with its queue pair, the driver
+    resets the device, as the kernel forgets the set."""
     guest, port = dut.guest, dut.port
     ask(dut, (f"{AUTO} type on",))
     server = guest.start(f"exec ibv_rc_pingpong -d {port.ibdev} "
@@ -1271,9 +1290,8 @@ def test_failed_destroy_of_counter_set_resets_device(dut, command):
     ("QP", NO_RESOURCE), ("CQ", BUSY), ("MR", NO_RESOURCE), ("PD", BUSY),
     *longer(("QP", BUSY), ("CQ", NO_RESOURCE), ("MR", BUSY), ("PD", NO_RESOURCE))))
 def test_failed_destroy_by_kernel_resets_device(dut, lab, kind, status):
-    """The kernel's users of verbs, among them the core's own MADs, cannot keep
-    what a device refuses to destroy while its driver leaves, also when it says
-    that others use it."""
+    """If an object of a kernel user cannot be destroyed while the driver is
+    unbound, the unbind completes and the driver binds again."""
     verb = "DEALLOC" if kind == "PD" else "DESTROY"
     with bound_anew(dut, lab), \
             faults.armed(dut.port.vm, f"at=command cmd={verb}_{kind} "
@@ -1284,8 +1302,8 @@ def test_failed_destroy_by_kernel_resets_device(dut, lab, kind, status):
 
 @pytest.mark.usefixtures("afresh")
 def test_duplicate_object_number_is_refused(dut):
-    """What it says of another one's number is not believed, nor is that destroyed:
-    nobody can tell whose it is."""
+    """If the device returns the number of an existing object, the driver
+    resets the device and destroys neither object."""
     guest, port = dut.guest, dut.port
     command = f"ibv_rc_pingpong -d {port.ibdev} -g {port.gid_index()}"
     server = guest.start(f"exec {command}", 100)
@@ -1310,7 +1328,8 @@ def test_duplicate_object_number_is_refused(dut):
 
 @pytest.mark.usefixtures("afresh")
 def test_invalid_doorbell_page_is_refused(dut):
-    """What lies behind its BAR is another's: no program gets it to write to."""
+    """If the device returns a doorbell page outside its BAR, no program can
+    map it."""
     guest, port = dut.guest, dut.port
     dut.forget()
     faults.set_fault(port.vm, "id=made at=command cmd=ALLOC_UAR do=count; "
@@ -1326,7 +1345,8 @@ def test_invalid_doorbell_page_is_refused(dut):
 
 
 def test_interface_opened_during_probe(dut, lab):
-    """By who hears of it, before the driver has all that it needs for it."""
+    """The interface can be opened as soon as it is registered, before the
+    driver has finished its probe."""
     guest, netdev = dut.guest, dut.port.netdev
     with bound_anew(dut, lab):
         guest.check(UNBIND)
@@ -1341,11 +1361,11 @@ def test_interface_opened_during_probe(dut, lab):
     dut.works()
 
 
-# enum ibv_wc_status: a send's own error; and a flush, whose cause is not told.
+# enum ibv_wc_status: an error of the send, and a flush without a cause.
 QP_OP_ERR, FLUSHED = 2, 5
-# A frame that waits for nobody's address.
+# A frame that needs no neighbour's address.
 BROADCAST = "ping -b -c 1 -W 1 10.1.2.255 >/dev/null 2>&1"
-# It, and when it was.
+# Sends it, and prints when.
 FAIL_A_SEND = f"""
 cut -d ' ' -f 1 /proc/uptime
 {BROADCAST}
@@ -1356,21 +1376,20 @@ FAULTS_OF_A_PORT = 3
 
 
 def pause_of_a_port(dut, status):
-    """How long after a send that failed its queues are made anew."""
+    """Returns the seconds from a failed send to the restart of the queues."""
     time.sleep(2)
     dut.forget()
     with faults.armed(dut.port.vm, f"at=send-wqe status={status} do=fail"):
-        told = dut.guest.check(FAIL_A_SEND, 60)
-    sent, restarted = re.findall(r"^(?:\[ *)?(\d+\.\d+)", told, re.M)
+        text = dut.guest.check(FAIL_A_SEND, 60)
+    sent, restarted = re.findall(r"^(?:\[ *)?(\d+\.\d+)", text, re.M)
     return float(restarted) - float(sent)
 
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("status", (QP_OP_ERR, *longer((FLUSHED,))))
 def test_restart_pause_grows_only_after_failures(dut, status):
-    """Queues that are made anew and work are not punished for the last time:
-    the pause before they are made anew grows only if that was in vain. One that a
-    busy machine makes long has no longer ones behind it."""
+    """The pause before a restart of the queues grows only if the last restart
+    failed."""
     for _ in range(2):
         pauses = [pause_of_a_port(dut, status)
                   for _ in range(FAULTS_OF_A_PORT)]
@@ -1381,8 +1400,8 @@ def test_restart_pause_grows_only_after_failures(dut, status):
 
 
 def test_trace_events(dut):
-    """Commands, also one that is refused, events, the link and the hardware's
-    life."""
+    """Trace events show commands, events, the link and the life cycle of the
+    device."""
     guest, vm = dut.guest, dut.port.vm
     start_trace(guest)
     dut.forget()
@@ -1404,14 +1423,14 @@ def test_trace_events(dut):
 # ---- lost interrupts ---------------------------------------------------------
 
 LOST = "at=interrupt number=0 nth=8 every=4 times=3 do=drop"
-SLEEPS_S = 2            # who does nothing for so long is asleep
+SLEEPS_S = 2            # without a packet for that long it sleeps
 WAKE_S = 20
-BETWEEN = 500           # of an endless pingpong, the one that is hit
+BETWEEN = 500           # number of the event that the rule hits
 LOST_TRIES = 3
 
 
 class Sleepers:
-    """A pingpong of a port with itself, without an end, that sleeps for each
+    """A pingpong without end, of a port with itself, that sleeps for each
     completion."""
 
     def __init__(self, port):
@@ -1428,13 +1447,13 @@ class Sleepers:
         return self.port.counters()["tx_roce"]
 
     def sleep(self):
-        """Whether they do: nothing goes out for a while."""
+        """Returns whether both sides sleep: nothing is sent for a while."""
         before = self.packets()
         time.sleep(SLEEPS_S)
         return self.packets() == before
 
     def wake_up(self):
-        """Whether they do, in a longer while."""
+        """Returns whether something is sent within WAKE_S."""
         before, deadline = self.packets(), time.monotonic() + WAKE_S
         while self.packets() == before:
             if time.monotonic() > deadline:
@@ -1442,10 +1461,10 @@ class Sleepers:
         return True
 
     def results(self, seconds):
-        """Of both, which end within that time."""
+        """Returns the results of both sides, which must end within that time."""
         deadline = time.monotonic() + seconds
         while any(job.poll() is None for job in self.jobs):
-            assert time.monotonic() < deadline, "they sleep"
+            assert time.monotonic() < deadline, "a pingpong does not end"
             time.sleep(0.2)
         return [job.wait() for job in self.jobs]
 
@@ -1457,7 +1476,7 @@ class Sleepers:
 
 
 def lose_one(dut, rule):
-    """Sleepers, one of whom a rule that was hit once keeps from being told."""
+    """Returns Sleepers of which one has lost what RULE drops once."""
     vm = dut.port.vm
     sleepers = Sleepers(dut.port)
     with faults.armed(vm, f"{rule} nth={BETWEEN} do=drop") as lost:
@@ -1476,8 +1495,8 @@ def another(dut):
 
 @pytest.mark.guests(count=1, x_fault=f"id=lost {LOST}")
 def test_lost_interrupt_of_command(ports):
-    """The driver looks for the answer itself; and the kernel's log says who is
-    to blame."""
+    """The driver finds the answer to a command whose interrupt is lost, and
+    logs that the device was at fault."""
     port = ports[0]
     log = port.guest.check("dmesg")
     assert MISBEHAVES in log
@@ -1489,7 +1508,8 @@ def test_lost_interrupt_of_command(ports):
 
 
 def test_lost_interrupt_of_sleeper(dut):
-    """The driver finds the event itself, wakes who slept, and counts it."""
+    """The driver finds an event whose interrupt is lost, wakes the sleeper and
+    counts the loss."""
     before = counted(dut, "lost_interrupts")
     sleepers = lose_one(dut, "at=interrupt number=1")
     assert sleepers.wake_up()
@@ -1501,25 +1521,25 @@ def test_lost_interrupt_of_sleeper(dut):
     dut.works()
 
 
-def who_has_lost_an_event(dut):
-    """Sleepers, one of whom has, and whether they sleep. The rule counts events of
-    the Ethernet port, too. One of these the driver finds itself, and counts: then
-    the next sleepers are tried."""
+def sleepers_with_lost_event(dut):
+    """Returns Sleepers of which one has lost an event, and whether they sleep.
+    The rule may hit an event of the Ethernet port, which the driver finds and
+    counts. Then other sleepers are tried."""
     for _ in range(LOST_TRIES):
         before = counted(dut, "lost_events")
         sleepers = lose_one(dut, "at=eqe")
         asleep = sleepers.sleep()
         if not asleep:
-            time.sleep(SLEEPS_S)        # while RTNL is taken it does not look
+            time.sleep(SLEEPS_S)        # the driver does not check while RTNL is held
         if counted(dut, "lost_events") == before:
             return sleepers, asleep
         sleepers.end()
-    return pytest.fail("each event that was lost was the port's")
+    return pytest.fail("each lost event was one of the Ethernet port")
 
 
 def test_lost_event_of_sleeper(dut):
-    """Nothing ever wakes it; others are told of theirs."""
-    sleepers, asleep = who_has_lost_an_event(dut)
+    """A lost event wakes nobody, and other programs get their events."""
+    sleepers, asleep = sleepers_with_lost_event(dut)
     assert asleep
     another(dut)
     assert sleepers.sleep()
@@ -1528,8 +1548,8 @@ def test_lost_event_of_sleeper(dut):
 
 
 def test_lost_event_of_port(dut):
-    """Frames that are done are found by the driver itself: their buffers are
-    freed, and they are counted as sent."""
+    """The driver finds sent frames whose event is lost: it frees their buffers
+    and counts them."""
     sent = f"cat /sys/class/net/{dut.port.netdev}/statistics/tx_packets"
     before = int(dut.guest.check(sent))
     lost_before = counted(dut, "lost_events")
@@ -1542,7 +1562,8 @@ def test_lost_event_of_port(dut):
 
 
 def test_lost_completion_of_port(dut):
-    """Those that follow are not in their places: the queues are made anew."""
+    """A lost completion moves those after it, so the driver restarts the
+    queues."""
     dut.forget()
     with faults.armed(dut.port.vm, "at=cqe do=drop") as lost:
         dut.guest.run(BROADCAST)
@@ -1553,8 +1574,8 @@ def test_lost_completion_of_port(dut):
 
 
 def test_death_wakes_sleepers(dut):
-    """Nobody recovers the device, so that nothing else will wake them: what they
-    wait for is flushed."""
+    """The death of the device flushes work requests and wakes sleeping
+    programs without a recovery."""
     with without_auto_recover(dut.guest):
         sleepers = Sleepers(dut.port)
         assert sleepers.wake_up()
@@ -1573,8 +1594,8 @@ DRAIN = "/tmp/drain"
 
 @pytest.mark.parametrize("how", ("late", "solicited"))
 def test_death_is_reported_after_pending_completion(dut, how):
-    """Who takes all events and then all entries hears of the end, too, though
-    there is an entry; and so does who finds one that had no event."""
+    """A program that takes all events and then all completions gets the flush,
+    too, after a pending completion or one without an event."""
     guest = dut.guest
     with without_auto_recover(guest):
         dut.forget()
