@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Programs of Debian's archive as they are: fio, MPICH, and one that knows of TCP
-alone (rsockets). PROGRAMS.md has what was seen of these and of others.
-"""
+"""Unmodified programs of Debian: fio, MPICH, and a TCP program over rsockets.
+PROGRAMS.md lists these and others."""
 
 import re
 
@@ -22,7 +21,8 @@ def prepared_ports(ports):
 
 @pytest.mark.parametrize("verb", ("write", "read", "send"))
 def test_fio(prepared, verb):
-    """What it wrote is in the server's memory; its READs bring nothing there."""
+    """fio writes to the memory of the server, which has the right bytes; its
+    READs change nothing there."""
     a, b = prepared
     pair = archive.fio(a, b, verb).check()
     assert re.search(r"WRITE: .*io=4096KiB", pair.client.out), pair
@@ -34,7 +34,7 @@ def test_fio(prepared, verb):
 # ---- MPI --------------------------------------------------------------------
 
 def test_mpich(prepared):
-    """By UCX, which the first guest's process starts in the other by ssh."""
+    """MPICH runs over UCX; the first guest starts the second process by ssh."""
     command = archive.mpich(prepared, 1, archive.ucx(prepared[0], "rc"))
     with archive.met_by_ssh(prepared):
         out = prepared[0].guest.check(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What verbs, and the driver below them, say to what they cannot take.
+"""Which errors verbs, and the driver below them, return for wrong arguments.
 
-Two programs do everything wrong: rdma_bad_args through libibverbs, rdma_bad_abi
-by requests of the uverbs ABI made by hand. They judge each errno, whether
-objects or pinned memory are left, and whether the device counts what it
-refused.
+Two programs make every mistake: rdma_bad_args through libibverbs, and
+rdma_bad_abi by hand-made requests of the uverbs ABI. They check each errno,
+whether objects or pinned memory are left, and whether the device counts each
+refusal.
 """
 
 import re
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.guests(count=1)
 
 TURN = "echo 'module fakernic {}p' >/proc/dynamic_debug/control"
 
-# Rows of rdma-provider/TROUBLESHOOTING.md that these programs walk into.
+# Rows of rdma-provider/TROUBLESHOOTING.md that these programs cause.
 FROM_THE_PROVIDER = (
     r"address without GRH: RoCE needs one \(is_global\)",
     r"port 1 has no GID of index 255", r"create QP: \d+ sends, \d+ SGEs",
@@ -30,7 +30,7 @@ FROM_THE_DRIVER = (
     r"MODIFY_QP refused: bad parameter, at byte \d+ min_rnr_timer")
 
 
-# How many refusals each of them judges.
+# How many refusals each program checks.
 PROGRAMS = {"rdma_bad_args": 265, "rdma_bad_abi": 276}
 EACH = pytest.mark.parametrize("program", PROGRAMS)
 
@@ -65,7 +65,7 @@ def test_refusals_are_explained_on_request(ports):
 
 
 def test_messages_do_not_flood(ports):
-    """Told on request why: ten times in five seconds, then no more."""
+    """Explanations are logged on request, ten times in five seconds at most."""
     (port,) = ports
     start = time.monotonic()
     port.guest.check("dmesg -C; " + TURN.format("+"))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two fakernics on a bad wire: it loses, repeats, exchanges and spoils frames,
-and carries frames that nobody should have sent. Applications notice nothing,
-and the device's counters tell what happened.
-"""
+"""Two fakernics on a bad wire, which loses, duplicates, reorders and corrupts
+frames, and delivers invalid ones. Applications notice nothing, and the device
+counts what happened."""
 
 import threading
 import time
@@ -13,7 +12,7 @@ from fakernic_test import rdma, wire
 
 pytestmark = pytest.mark.guests(relay=True)
 
-# What a rule does -> the counters of either port of which one must move.
+# Action of a rule -> counters of both ports, of which one must move.
 TRACES = {
     "drop": {"retransmits", "probes"},
     "duplicate": {"duplicates", "drop_response"},
@@ -23,19 +22,20 @@ TRACES = {
 
 
 def moved(before, ports):
-    """The counters that are higher than BEFORE, of all ports."""
+    """Returns the counters of all ports that are higher than BEFORE."""
     return {name for old, port in zip(before, ports)
             for name, value in port.counters().items() if value > old[name]}
 
 
 def by_chance(percent, do):
-    """A rule for what is of no connection manager."""
+    """Returns a random rule that spares the connection manager."""
     return f"at=tx peer=2-0xffffff percent={percent} seed=5 times=0 do={do}"
 
 
 @pytest.mark.parametrize("fault", TRACES)
 def test_reliable_service(ports, lab, fault):
-    """Three frames in a hundred are hit, both ways; every byte is compared."""
+    """Three frames in a hundred are hit in both directions, and every byte is
+    right."""
     before = [port.counters() for port in ports]
     with lab.relay.armed(by_chance(3, fault), way="ab"), \
             lab.relay.armed(by_chance(3, fault), way="ba"):
@@ -45,7 +45,7 @@ def test_reliable_service(ports, lab, fault):
 
 @pytest.mark.parametrize("kind", ("uc", "ud"))
 def test_unreliable_service_loses_whole_messages(ports, lab, kind):
-    """What arrives is whole and in order, and not everything arrives."""
+    """UC and UD lose whole messages; what arrives is complete and in order."""
     with lab.relay.armed(by_chance(5, "drop")) as faults:
         pair = rdma.verify(kind, *ports, "-l -n 12").check()
         lost, = faults.hits()
@@ -55,16 +55,16 @@ def test_unreliable_service_loses_whole_messages(ports, lab, kind):
         assert sent - arrived == lost
 
 
-# ---- frames that nobody should have sent -----------------------------------
+# ---- invalid frames --------------------------------------------------------
 
 ROUNDS = 20
-# Of the counters, those that are errors of reception to who manages the port.
+# The counters that a port manager sees as receive errors.
 BROKEN = ("drop_short", "drop_ip_csum", "drop_fragment", "drop_icrc",
           "drop_bth_version")
 
 
 def with_right_sums(data):
-    """A frame of which something was changed, with IP checksum and ICRC."""
+    """Returns a changed frame with the right IP checksum and ICRC."""
     frame = wire.RoceFrame(bytes(data))
     at = frame.ip_at
     data[at + 10:at + 12] = b"\0\0"
@@ -79,7 +79,7 @@ def with_right_sums(data):
 
 
 def changed(frame, offset, value, sums=True):
-    """FRAME with other bytes at an offset from its BTH."""
+    """Returns FRAME with other bytes at an offset from its BTH."""
     data = bytearray(frame.data)
     at = frame.udp_at + 8 + offset
     data[at:at + len(value)] = value
@@ -87,7 +87,8 @@ def changed(frame, offset, value, sums=True):
 
 
 def bad_frames(request, datagram):
-    """The counter that must tell of it -> a frame; both were good ones."""
+    """Returns a map from counter to the invalid frame that it must count; both
+    frames were valid before."""
     to_gsi = wire.RoceFrame(changed(datagram, 5, b"\0\0\1"))
     return {
         "drop_short": request.data[:request.udp_at + 8 + 6],
@@ -104,7 +105,8 @@ def bad_frames(request, datagram):
 
 
 def captured(vm, kind, ports, opcode):
-    """A frame of an opcode that the first port sent to the second."""
+    """Returns a captured frame with an opcode, from the first port to the
+    second."""
     with vm.capture() as path:
         rdma.pingpong(kind, ports[1], ports[0], "-n 5").check()
     target = ports[1].vm
@@ -115,7 +117,7 @@ def captured(vm, kind, ports, opcode):
 
 
 def test_invalid_frames_are_counted(ports, vms, lab):
-    """Each is counted for what it is, and work goes on between them."""
+    """Each invalid frame moves its counter, and RDMA works between them."""
     request = captured(vms[0], "rc", ports, 0x00)
     datagram = captured(vms[0], "ud", ports, 0x64)
     bad = bad_frames(request, datagram)
@@ -147,7 +149,7 @@ def test_invalid_frames_are_counted(ports, vms, lab):
 
 
 def port_counters(port):
-    """All of the device's counters, those of its Ethernet side as well."""
+    """Returns all counters of the device, and those of its Ethernet port."""
     lines = port.guest.check(f"ethtool -S {port.netdev}").splitlines()
     pairs = (line.split(":") for line in lines if line.count(":") == 1)
     return {name.strip(): int(value) for name, value in pairs if value.strip()}

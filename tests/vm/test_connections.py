@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""librdmacm by the thousand, and peers that keep silent: nothing may be left.
+"""Thousands of librdmacm connections, and peers that do not answer: nothing
+may be left.
 
-guest/rdma_connect.c makes the connections, half of them with IPv4, half with
+guest/rdma_connect.c makes the connections, half of them over IPv4, half over
 IPv6. Each has a CQ, a memory region and a QP of its own, and moves bytes that
-are compared. What was there before is there afterwards: the kernel's objects
-(`rdma resource`) and its messages, and QEMU's memory.
+are compared. Afterwards the kernel's objects (`rdma resource`), its log and
+QEMU's memory are as before.
 """
 
 import re
@@ -15,17 +16,17 @@ import pytest
 from fakernic_test import memory, rdma
 
 PROGRAM = "rdma_connect"
-HOLD = "/tmp/go"                # what -k waits for
-SAID = "/tmp/connected"         # what the program has said so far
+HOLD = "/tmp/go"                # file that -k waits for
+SAID = "/tmp/connected"         # output of the program
 SERVER, CLIENT = 0, 1
 
-# What QEMU's heap may grow by in 10,000 connections: 300 bytes each. A QP alone
+# Limit for the growth of QEMU's heap, 300 bytes per connection. A QP alone
 # takes 1,100 in the device, a CQ and a memory region another 300.
 GROWTH = 0.3    # KiB
 
 
 class Report:
-    """What rdma_connect says in the end."""
+    """What rdma_connect prints at its end."""
 
     def __init__(self, result):
         self.result = result
@@ -38,7 +39,7 @@ class Report:
                            result.out)}
 
     def expect(self, connections, verified=0, given_up=0, too_late=0, **events):
-        """These events and no others: a count, or a count and a status."""
+        """Checks for exactly these events: a count, or a count and a status."""
         assert self.counts == {
             "connections": connections, "verified": verified,
             "given_up": given_up, "too_late": too_late}, self.result
@@ -48,7 +49,7 @@ class Report:
 
 
 class Connections:
-    """Both sides of COUNT connections, and what there was before them."""
+    """Both sides of COUNT connections, and the objects before them."""
 
     def __init__(self, ports, count, window=32, server="", client="",
                  limit=200):
@@ -74,7 +75,7 @@ class Connections:
             "true").strip()}
 
     def wait_for(self, side, kind, count, limit=100):
-        """Until there are COUNT more objects of a kind than before."""
+        """Waits for COUNT more objects of a kind than before."""
         wanted = int(self.before[side][kind]) + count
         deadline = time.monotonic() + limit
         while int(rdma.resources(self.ports[side])[kind]) != wanted:
@@ -83,7 +84,7 @@ class Connections:
             time.sleep(0.2)
 
     def wait_until_open(self):
-        """Until both sides have had data on each connection."""
+        """Waits until both sides have received data on each connection."""
         for side, port in enumerate(self.ports):
             while not port.guest.run(
                     f"grep -q '^all {self.count} open' {SAID}").ok:
@@ -100,7 +101,8 @@ class Connections:
         assert not self.jobs[side].wait().ok
 
     def report(self, side):
-        """A side that fails leaves the other one waiting: tell both."""
+        """Returns both reports. If one side fails the other one waits, so a
+        failure shows both."""
         result = self.jobs[side].wait()
         if not result.ok:
             other = self.jobs[1 - side].wait()
@@ -108,7 +110,8 @@ class Connections:
         return Report(result)
 
     def succeed(self):
-        """Every connection was made, used and closed, and nothing else."""
+        """Checks that every connection was made, used and closed, and nothing
+        else."""
         n = self.count
         self.report(SERVER).expect(n, n, CONNECT_REQUEST=n, ESTABLISHED=n,
                                    DISCONNECTED=n)
@@ -126,7 +129,7 @@ class Connections:
 
 @pytest.mark.timeout(900)
 def test_1000_connections_at_once(ports):
-    """1,000 connections open at once, of which each has moved data."""
+    """1,000 connections are open at once, and each has moved data."""
     many = Connections(ports, 1000, client=f"-k {HOLD}", limit=800)
     many.wait_until_open()
     many.go_on(CLIENT)
@@ -136,7 +139,8 @@ def test_1000_connections_at_once(ports):
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_10000_connections_in_turn(ports, vms, rounds):
-    """More than twice as many as there may be QPs or CQs: each comes back."""
+    """More than twice as many connections as QPs or CQs can exist are made in
+    turn, and leave nothing."""
     count = rounds(10000)
     Connections(ports, 200).succeed()
     before = [memory.heap(vm) for vm in vms]
@@ -147,7 +151,8 @@ def test_10000_connections_in_turn(ports, vms, rounds):
 
 @pytest.mark.parametrize("victim", (SERVER, CLIENT), ids=("server", "client"))
 def test_killed_process_disconnects_all(ports, victim):
-    """The kernel hangs up for the killed side; the other one sees it."""
+    """If a process is killed its kernel closes all connections, and the peer
+    is notified."""
     n = 100
     some = Connections(ports, n, client=f"-k {HOLD}")
     some.wait_until_open()
@@ -159,11 +164,11 @@ def test_killed_process_disconnects_all(ports, victim):
 
 
 def test_unanswered_connect_times_out(ports):
-    """A listener takes the REQ and does not answer: the client gives up.
+    """If a listener takes the REQ and does not answer, the client times out.
 
-    After more than the CM's first timeout, that is: by then the listener's
-    kernel has asked for patience (MRA). It comes too late to accept, and is
-    told so.
+    The client's time limit is longer than the CM's first timeout. By then the
+    listener's kernel has sent an MRA. The listener accepts too late and is
+    notified.
     """
     n = 20
     silent = Connections(ports, n, server=f"-k {HOLD}", client="-g 7")
@@ -175,7 +180,8 @@ def test_unanswered_connect_times_out(ports):
 
 
 def test_killed_listener_rejects(ports):
-    """The silent listener dies: its kernel rejects (reason 28, consumer)."""
+    """If a silent listener is killed, its kernel rejects the connection
+    (reason 28, consumer)."""
     n = 20
     silent = Connections(ports, n, server="-k /tmp/never")
     silent.wait_for(SERVER, "cm_id", n + 1)
@@ -187,11 +193,11 @@ def test_killed_listener_rejects(ports):
 
 @pytest.mark.long
 def test_link_loss_while_connecting_times_out(ports):
-    """The link goes down between REQ and REP: either side gives up.
+    """If the link goes down between REQ and REP, both sides time out.
 
-    Both have repeated what they sent 15 times by then, which takes 77 s. The
-    server knows its neighbour by heart: without a link nobody would answer it
-    who that is, and it would have no address to reply to.
+    Both retransmit 15 times, which takes 77 s. The server has a permanent
+    neighbour entry. Without one it could not resolve the client's address on a
+    link that is down.
     """
     n = 10
     server, client = ports

@@ -8,4 +8,6 @@ from fakernic_test import rdma
 
 @pytest.mark.guests(count=1)
 def test_dmabuf_regions(ports):
+    """Memory regions of DMA-BUFs move the right bytes, without a graphics
+    card."""
     rdma.judged(ports[0], "rdma_dmabuf", 28)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The Ethernet port as a network card: TCP with checksummed data, SSH, and what
-the card does of it for the guest: checksums, long segments.
-"""
+"""The Ethernet port as a network card: TCP with compared data, SSH, and the
+offloads for checksums and long segments."""
 
 import re
 import time
@@ -17,7 +16,7 @@ from fakernic_test.recovery import RELOAD, is_recovered, reload, sleep, until
 
 @pytest.mark.parametrize("mtu", (1500, 9000))
 def test_tcp_carries_every_byte(ports, mtu):
-    """Random bytes through nc; SHA-256 on both sides."""
+    """Random bytes through nc have the same SHA-256 on both sides."""
     for port in ports:
         port.set_mtu(mtu)
     try:
@@ -80,7 +79,7 @@ sha256sum </tmp/data; rm /tmp/data
 
 
 def await_more(port):
-    """Until the connection has brought more."""
+    """Waits until the connection has carried more bytes."""
     def arrived():
         return int(port.guest.check(f"stat -c %s {ARRIVED}"))
 
@@ -100,9 +99,8 @@ def death(port):
 @pytest.mark.parametrize("event", (rdma.reset, reload, sleep, death),
                          ids=lambda event: event.__name__)
 def test_tcp_survives_recovery(lab, vlan, event):
-    """Under one connection that never pauses either card is reset, reloaded, put to
-    sleep, or dies and is recovered: every byte arrives. Then frames of a VLAN do, as
-    before."""
+    """A busy TCP connection loses no byte while a card is reset, reloaded,
+    suspended or recovered. Afterwards frames of a VLAN pass as before."""
     a, b = ports = vlan
     server = a.guest.start(f"nc -l {STREAM_PORT} | tee {ARRIVED} | sha256sum", 200)
     a.guest.check("until ss -Hltn sport = :%d | grep -q .; do sleep 0.05; done" %
@@ -119,7 +117,7 @@ def test_tcp_survives_recovery(lab, vlan, event):
         a.guest.check(f"rm -f {ARRIVED}")
     sent, received = client.wait(), server.wait()
     assert sent.ok and received.ok and sent.out == received.out, (sent, received)
-    # GIDs are in other places.
+    # The GIDs have other indexes now.
     lab.ports = rdma.bring_up_all([port.vm for port in ports])
 
 
@@ -128,8 +126,8 @@ COMES_UP_LATE = "at=command cmd=QUERY_DEVICE delay-ns=4000000000 do=delay"
 
 
 def test_address_added_during_reload(lab, ports):
-    """A second unicast address, as macvlan and bridges add it: the card lets its
-    frames in, though nothing else about the interface changes."""
+    """A second unicast address, as macvlan or a bridge adds it, passes the
+    filter if it is added during a reload."""
     a, b = ports
     filtered = f"ethtool -S {a.netdev} | awk '/ rx_filtered:/ {{print $2}}'"
     a.guest.check(f"echo 1 >/proc/sys/net/ipv6/conf/{a.netdev}/disable_ipv6")
@@ -150,7 +148,7 @@ def test_address_added_during_reload(lab, ports):
         b.guest.check(f"ip neigh replace {a.ip4} lladdr {SECOND_MAC} dev {b.netdev}")
         b.guest.run(f"ping -c 5 -i 0.2 -W 1 {a.ip4}")
         assert int(a.guest.check(filtered)) == before
-        # Without it they are not let in.
+        # Without it the filter drops them.
         a.guest.check(f"bridge fdb del {SECOND_MAC} dev {a.netdev}; sleep 1")
         b.guest.run(f"ping -c 15 -i 0.2 -W 1 {a.ip4}")
         assert int(a.guest.check(filtered)) >= before + 5
@@ -172,8 +170,9 @@ def missed(port):
 
 @contextmanager
 def known_by_heart(port, peer):
-    """The port does not ask its peer whether it is still there: such a frame, if it
-    comes before a card that was reset has buffers, is one without a buffer, too."""
+    """Permanent neighbour entries, so that the port does not probe its peer.
+    Such a frame would be one without a buffer, too, if it arrived before a
+    reset card has buffers."""
     mac = peer.guest.check(f"cat /sys/class/net/{peer.netdev}/address").strip()
     port.guest.check(f"ip neigh replace {peer.ip4} lladdr {mac} nud permanent "
                      f"dev {port.netdev}")
@@ -193,7 +192,7 @@ tc qdisc del dev lo clsact
 
 
 def test_too_long_frames_are_dropped(ports):
-    """No MTU is asked on this way: they are dropped, and the queue goes on."""
+    """Frames longer than the MTU are dropped, and the queue continues."""
     port, peer = ports
     dropped = f"cat /sys/class/net/{port.netdev}/statistics/tx_dropped"
     before = int(port.guest.check(dropped))
@@ -206,7 +205,8 @@ def test_too_long_frames_are_dropped(ports):
 
 
 def test_frames_without_buffer_are_counted(ports):
-    """By "ip -s link", soon; and behind a reset, when the card counts anew."""
+    """Frames without a receive buffer appear in "ip -s link", also after a
+    reset cleared the counters of the card."""
     a, b = ports
     before = missed(a)
     with known_by_heart(b, a):
@@ -232,10 +232,11 @@ echo 1 >events/page_pool/page_pool_state_hold/enable
 
 
 def test_lost_receive_completion_restarts_queues(ports):
-    """Those that follow are not in their places: the queues are made anew. Linux may
-    send something of its own just then, whose completion is lost instead."""
+    """If a receive completion is lost, later ones are not in their places and
+    the driver restarts the queues. Linux may send a frame of its own at that
+    time. Then the completion of that frame is lost instead."""
     a, b = ports
-    # Nobody answers, which would have a completion, too.
+    # Nobody answers, as an answer would have a completion, too.
     shout = f"ping -b -c 1 -W 1 -I {b.netdev} 255.255.255.255 >/dev/null 2>&1"
     for _ in range(3):
         a.guest.check("dmesg -C")
@@ -251,8 +252,8 @@ def test_lost_receive_completion_restarts_queues(ports):
 
 
 def test_receive_pages_are_reused(ports):
-    """Of frames that are not copied: hardly one of them costs the kernel a page of
-    its own."""
+    """Receive pages that were not copied are reused; almost no frame costs the
+    kernel a new page."""
     a, b = ports
     taken = "grep -c page_pool_state_hold /sys/kernel/tracing/trace || :"
     a.guest.check("mountpoint -q /sys/kernel/tracing || "
@@ -263,7 +264,7 @@ def test_receive_pages_are_reused(ports):
         made = int(a.guest.check(taken))
         assert made >= RING
         out = b.guest.check(f"ping -f -c {PINGS} -s 1400 {a.ip4}", 100)
-        # As many as its socket has room for, after it stood still.
+        # The socket has room for this many after a pause of the guest.
         assert int(re.search(r"(\d+) received", out)[1]) > 0.9 * PINGS, out
         assert int(a.guest.check(taken)) - made < PINGS / 10
     finally:
@@ -272,12 +273,13 @@ def test_receive_pages_are_reused(ports):
 
 
 DEEP = 4096
-# Two files that are longer than what is free.
+# Two files that are longer than free memory.
 FULL_OF_FILES = "cat /dev/vda /dev/vdc >/dev/null"
 
 
 def test_deep_queue_under_memory_pressure(ports):
-    """Of files, which the kernel can do without: it takes their pages."""
+    """A deep queue works when memory is full of cached files, as the kernel
+    reclaims their pages."""
     port = ports[0]
     port.set_mtu(9000)
     try:
@@ -287,7 +289,7 @@ def test_deep_queue_under_memory_pressure(ports):
         port.set_mtu(1500)
 
 
-# Until then Linux does not complain of pages that sockets have kept.
+# Linux reports pages that sockets keep only after this time.
 KEPT_S = 65
 KEEPS = """
 import socket, time
@@ -300,7 +302,8 @@ with socket.create_server(("{address}", {port})) as listener:
 
 @pytest.mark.long
 def test_unread_frames_keep_their_pages(ports):
-    """They keep the pages of queues that have gone: for as long as they like."""
+    """Frames that no program reads keep the pages of removed queues without
+    harm."""
     a, b = ports
     a.guest.check("dmesg -C; rm -f /tmp/listens")
     a.guest.write("/tmp/keeps.py", KEEPS.format(address=a.ip4, port=STREAM_PORT,
@@ -318,7 +321,7 @@ def test_unread_frames_keep_their_pages(ports):
     assert "stalled" not in said, said
 
 
-# ---- what the card does -------------------------------------------------
+# ---- offloads -----------------------------------------------------------
 
 def counted(port):
     text = port.guest.check(f"ethtool -S {port.netdev}")
@@ -327,7 +330,7 @@ def counted(port):
 
 
 FRAMES_OF_DATA = 1000   # at least, of what rdma.send_bytes() sends
-MERGED_AT_LEAST = 3     # of them, on average; half, where races are looked for
+MERGED_AT_LEAST = 3     # frames per packet, on average; half on the race kernel
 OTHER_FRAMES = 100      # ARP, IPv6
 
 
@@ -336,7 +339,8 @@ def set_offloads(port, words):
 
 
 def test_offloads_can_be_turned_off_and_on(ports):
-    """And survive that the port goes down."""
+    """Offloads can be turned off and on, and the setting survives that the
+    port goes down."""
     port = ports[0]
     names = ("rx-checksumming", "tx-checksum-ipv4", "tx-checksum-ipv6",
              "tx-tcp-segmentation", "tx-tcp6-segmentation",
@@ -356,8 +360,8 @@ def test_offloads_can_be_turned_off_and_on(ports):
 
 @pytest.mark.parametrize("family", (4, 6))
 def test_wire_checksums_are_right(ports, family):
-    """As tcpdump finds at the peer, of what the card has filled in and cut; and the
-    peer's card finds, which spares its kernel to look."""
+    """Checksums and segments that the card made are right, by tcpdump at the
+    peer and by the peer's card."""
     a, b = ports
     before, looked = counted(b), counted(a)
     set_offloads(a, "gro off")
@@ -383,8 +387,8 @@ def test_wire_checksums_are_right(ports, family):
 
 
 def received(port):
-    """Frames by the interface; and packets by the kernel's IP, which a merged one
-    is one of."""
+    """Returns the frames of the interface and the packets of IP, where a
+    merged packet counts once."""
     frames = port.guest.check(
         f"cat /sys/class/net/{port.netdev}/statistics/rx_packets")
     packets = port.guest.check("nstat -asz IpInReceives")
@@ -393,7 +397,7 @@ def received(port):
 
 @pytest.mark.parametrize("state", ("on", "off"))
 def test_frames_are_merged(ports, state):
-    """GRO: the kernel's TCP gets what came together in one piece."""
+    """GRO delivers segments of one TCP connection merged."""
     a, b = ports
     set_offloads(a, f"gro {state}")
     try:
@@ -430,7 +434,7 @@ def test_bytes_are_the_same_without_offloads(ports):
 
 @pytest.fixture(name="vlan")
 def fixture_vlan(ports):
-    """A network of its own for both, with a priority: tag 0x6005."""
+    """A VLAN for both guests, with a priority: tag 0x6005."""
     for at, port in enumerate(ports, 1):
         port.guest.check(
             f"ip link add link {port.netdev} name vlan5 type vlan id 5 "
@@ -443,13 +447,14 @@ def fixture_vlan(ports):
 
 
 def test_vlan_tags_by_the_card(vlan):
-    """Either end by itself, so that one's card meets the other's kernel."""
+    """Each side turns VLAN offload on or off, so the card of one meets the
+    kernel of the other."""
     a, b = vlan
     for state_a, state_b in (("on", "on"), ("off", "on"), ("on", "off")):
         set_offloads(a, f"rxvlan {state_a} txvlan {state_a}")
         set_offloads(b, f"rxvlan {state_b} txvlan {state_b}")
         rdma.send_bytes(a, b, size="1M", address="10.5.0.1")
-    # What reaches the other end's parent interface says what was sent.
+    # Frames at the parent interface of the other end show what was sent.
     text = a.guest.check(
         f"ping -q -i 0.1 -w 20 10.5.0.2 >/dev/null & timeout 30 tcpdump -c 1 -e "
         f"-nn -i {a.netdev} 'vlan 5 and src 10.5.0.2' 2>/dev/null; kill $!")
@@ -468,8 +473,8 @@ ip link set customer8 up
 
 
 def test_stacked_vlan_tags(ports):
-    """A provider's (IEEE 802.1ad), and a customer's in it: each comes on top of the
-    MTU."""
+    """Frames with tags of IEEE 802.1ad, alone and with an inner tag, pass in
+    addition to the MTU."""
     a, b = ports
     for at, port in enumerate(ports, 1):
         port.guest.check(OTHER_TAGS.format(netdev=port.netdev, at=at))
@@ -482,8 +487,7 @@ def test_stacked_vlan_tags(ports):
             port.guest.check("ip link del customer8; ip link del service9")
 
 
-# A datagram and a segment that opens a connection, of either family; each with
-# its checksum and with another one.
+# A datagram and a SYN of both families, each with a right and a wrong checksum.
 SEND_WRONG = """
 import socket, struct, sys
 def mac(text): return bytes.fromhex(text.replace(":", ""))
@@ -515,7 +519,7 @@ for kind in (udp, tcp):
                       packet(family, *ends, *kind, wrong))
 """
 SENT = 8
-# Of as many of them, whether the kernel takes the checksum for looked at:
+# Whether the kernel takes each checksum for verified by the card:
 # TP_STATUS_CSUM_VALID of SOL_PACKET's PACKET_AUXDATA.
 LOOKED_AT = """
 import socket, struct, sys
@@ -531,14 +535,14 @@ while left:
         print(struct.unpack_from("I", aux)[0] >> 7 & 1, flush=True)
         left -= 1
 """
-# What the kernel counts of wrong ones; of others, to whose port nobody listens.
+# The kernel's counters of wrong checksums and of closed ports.
 KERNEL_COUNTS = {"UdpInCsumErrors": 1, "Udp6InCsumErrors": 1, "TcpInCsumErrors": 2,
                  "UdpNoPorts": 1, "Udp6NoPorts": 1, "TcpOutRsts": 2}
 
 
 def test_wrong_checksums_are_seen(ports):
-    """Frames that have one are counted, by card and kernel, and not delivered;
-    others the kernel does not look at again."""
+    """Frames with a wrong checksum are counted by card and kernel and not
+    delivered. The kernel does not check good ones again."""
     a, b = ports
     b.guest.write("/tmp/wrong.py", SEND_WRONG)
     a.guest.write("/tmp/looked.py", LOOKED_AT)
@@ -560,7 +564,7 @@ def test_wrong_checksums_are_seen(ports):
     before = state()
     b.guest.check(f"python3 /tmp/wrong.py {b.netdev} {' '.join(mac)} "
                   f"{b.ip4} {a.ip4} {b.ip6} {a.ip6}")
-    # Of several queues in any order.
+    # Frames of several queues arrive in any order.
     assert sorted(looker.wait().out.split()) == ["0"] * half + ["1"] * half
     deadline = time.monotonic() + 20
     wanted = {**KERNEL_COUNTS, "rx_csum": half, "rx_csum_wrong": half}
@@ -577,7 +581,7 @@ def test_frames_have_time_stamps(ports):
 
 
 def test_one_step_time_stamps_are_refused(ports):
-    """What wants the card to write into frames; linuxptp then says so."""
+    """One-step time stamps are refused, and linuxptp reports that."""
     port = ports[0]
     tstamp.configure(port, tstamp.TX_OFF, tstamp.RX_NONE)
     assert "Numerical result out of range" in port.guest.run(
@@ -585,7 +589,8 @@ def test_one_step_time_stamps_are_refused(ports):
 
 
 def test_time_stamps_survive_a_reset(ports):
-    """Settings of the port, which stays; see kernel-driver/README.md."""
+    """Time stamp settings of the port survive a reset; see
+    kernel-driver/README.md."""
     port = ports[0]
     wanted = tstamp.configure(port, tstamp.TX_ON, tstamp.RX_ALL)
     try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Asynchronous events (IBTA 11.6.3) as programs see them.
 
-Of the others, IBV_EVENT_PATH_MIG and PATH_MIG_ERR cannot come, as Linux
-refuses alternate paths on RoCE; the engine's are in tests/unit/test_apm.c. SRQ_ERR
-needs a broken ring, which no program can make: tests/qtest/fakernic-srq.c.
+Linux refuses alternate paths on RoCE, so IBV_EVENT_PATH_MIG and PATH_MIG_ERR
+cannot occur; tests/unit/test_apm.c tests the engine's. SRQ_ERR needs a corrupt
+ring, which no program can make; tests/qtest/fakernic-srq.c tests it.
 """
 
 import pytest
@@ -19,8 +19,8 @@ def test_queues_and_queue_pairs(ports):
 
 
 @pytest.fixture
-def told(ports):
-    """A function that waits until ibv_asyncwatch has told of an event."""
+def reported(ports):
+    """A function that waits until ibv_asyncwatch reports an event."""
     (port,) = ports
     port.guest.check("rm -f /tmp/events")
     job = port.guest.start(
@@ -37,14 +37,14 @@ def told(ports):
     job.wait()
 
 
-def test_port(ports, told):
+def test_port(ports, reported):
     (port,) = ports
     try:
         port.vm.set_link(False)
-        told("PORT_ERR")
+        reported("PORT_ERR")
     finally:
         port.vm.set_link(True)
-    told("PORT_ACTIVE")
+    reported("PORT_ACTIVE")
 
 
 def state_of_port(port):
@@ -53,8 +53,8 @@ def state_of_port(port):
 
 
 def test_failed_open_leaves_port_down(ports, lab):
-    """The link comes while the interface is being opened, which fails then: no
-    port is active whose interface is down."""
+    """If the link comes up while the interface fails to open, the port stays
+    down."""
     (port,) = ports
     port.guest.check(f"ip link set {port.netdev} down")
     port.guest.check(f"until rdma link show {port.ibdev}/1 | grep -q 'state DOWN'; "
@@ -75,20 +75,20 @@ def test_failed_open_leaves_port_down(ports, lab):
     assert state_of_port(port) == " state ACTIVE\n"
 
 
-def test_gid_change(ports, told):
+def test_gid_change(ports, reported):
     (port,) = ports
     port.guest.check(f"ip addr add 192.168.78.9/24 dev {port.netdev}")
     try:
-        told("GID_CHANGE")
+        reported("GID_CHANGE")
     finally:
         port.guest.check(f"ip addr del 192.168.78.9/24 dev {port.netdev}")
 
 
-def test_unbind_raises_device_fatal(ports, lab, told):
-    """The driver goes; who holds the device is told, and the driver is not
-    held up."""
+def test_unbind_raises_device_fatal(ports, lab, reported):
+    """Unbinding the driver raises DEVICE_FATAL in programs, and they do not
+    delay the unbind."""
     (port,) = ports
     port.guest.check("modprobe -r fakernic", 30)
-    told("DEVICE_FATAL")
+    reported("DEVICE_FATAL")
     lab.ports = [rdma.bring_up(port.vm, 1)]
     rdma.pingpong("rc", *lab.ports, *lab.ports, "-n 50").check()

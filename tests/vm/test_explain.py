@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The usual mistakes leave a trace that says which check failed.
+"""The usual mistakes leave a message that names the failed check.
 
-Each is made as a beginner makes it; the words are those of
-TROUBLESHOOTING.md: in the kernel's log where the device found it, from the
-provider where the kernel's RDMA core refused it before the driver saw it.
+Each mistake is made as a beginner makes it. The messages are those of
+TROUBLESHOOTING.md: in the kernel's log if the device found the mistake, from
+the provider if the kernel's RDMA core refused it before the driver saw it.
 """
 
 import re
@@ -19,7 +19,8 @@ TURN = "echo 'module fakernic {}p' >/proc/dynamic_debug/control"
 
 @pytest.fixture
 def explained(ports):
-    """A function: what a command left in the kernel's log, told on request."""
+    """A function that returns what a command left in the kernel's log when
+    explanations are on."""
     (port,) = ports
 
     def run(command):
@@ -68,8 +69,8 @@ def test_no_explanation_by_default(ports):
         ("nobody-there", "Connection timed out",
          "destination ::ffff:192.168.77.99 from GID index "))))
 def test_wrong_addresses_are_explained(ports, mistake, error, words):
-    """The errno is the kernel's; the words come with VERBS_LOG_LEVEL=4, and,
-    for a release build of libibverbs, VERBS_LOG_FILE."""
+    """Wrong addresses get the errno of the kernel, and an explanation with
+    VERBS_LOG_LEVEL=4. A release build of libibverbs also needs VERBS_LOG_FILE."""
     (port,) = ports
     result = port.guest.run("VERBS_LOG_LEVEL=4 VERBS_LOG_FILE=/dev/stderr "
                             f"rdma_bad_address {mistake}")

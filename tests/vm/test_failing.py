@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Each allocation that the driver makes fails once (guest/failing.py), and the
-slab allocator looks for what a driver does wrong then: memory used that was
-freed, or written beyond its end.
-"""
+"""Each allocation of the driver fails once (guest/failing.py). The slab
+allocator reports use of freed memory and writes beyond an object."""
 
 import collections
 import re
@@ -28,17 +26,16 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(3000),
 FOLDER = "/usr/share/fakernic"
 PROGRAM = f"python3 {FOLDER}/failing.py"
 USER = "/sys/kernel/debug/kernel_user/run"
-# Of more places than this the first, the last and some in between are failed: of
-# commands on kernels where each takes seconds, and where Linux counts a loop's each
-# round. Of all in a row those from the first on, and the last.
+# With more places than this, only the first, the last and some in between fail: for
+# slow commands on some kernels, and where Linux counts each round of a loop.
 COMMANDS_LIMIT = 20
 LINUXS_LIMIT = 6
 IN_A_ROW_LIMIT = 3
 VERBS_AT_LEAST = 200
 LINUXS_AT_LEAST = 100
-NEVER = 1000000         # do so many allocations of the driver succeed
-# The rows of kernel-driver/RELIABILITY.md that these tests fill, and how many
-# places each has at least: a tenth less than the fewest that were seen.
+NEVER = 1000000         # the driver never makes that many allocations
+# Rows of allocations, and the least number of places in each: a tenth less than the
+# fewest that were seen.
 HARDWARE = ("reload", "reset", "sleep", "unbind", "bind")
 ONE, ALL = "verbs, one in a row", "verbs, all in a row"
 KERNELS = "verbs of the kernel"
@@ -46,14 +43,14 @@ BESIDES, BESIDES_ALL = "softirqs and threads", "softirqs and threads, all in a r
 THE_HARDWARE, THE_REST = "the hardware", "the port and the rest"
 PLACES_AT_LEAST = {ONE: 280, ALL: 280, KERNELS: 28, BESIDES: 33, BESIDES_ALL: 5,
                    THE_HARDWARE: 1350, THE_REST: 440}
-# On kernels where some are found in one run and not in the next, or fewer are failed.
+# Kernels where the number differs from run to run, or where fewer places fail.
 FEWER = {"debug": {THE_HARDWARE: 59, THE_REST: 125}}
-# Where all of them are, however many, but for a suspend's: others take less than a
+# Kernels where all places fail, except those of a suspend: others take less than a
 # second each.
 WHOLE_ON = "6.12"
 
-# It may have come up without some of what it wanted, or not at all: dead, or with
-# no RDMA device to say so.
+# The device may have come up without some objects, or not at all: dead, or without
+# an RDMA device.
 UP = f"""
 for i in $(seq 100); do
     rdma link | grep -q fakernic0/1 &&
@@ -64,7 +61,7 @@ for i in $(seq 100); do
 done
 exit 1
 """
-# What is done; how it is undone; how it is seen to have been done.
+# A command, its reverse, and a check that it succeeded.
 COMMANDS = {
     "open": ("exec ip link set DEV up", "ip link set DEV down",
              "ip link show DEV | grep -q UP"),
@@ -106,7 +103,7 @@ COMMANDS = {
     "resources": ("exec rdma -r -d resource show qp", "true", "true"),
     "reload": (f"exec {RELOAD}", UP, UP),
     "reset": (RESET, UP, UP),
-    # By who asks for it, not by the kernel's threads, and for a second.
+    # In the calling process, not in a kernel thread, and for a second.
     "sleep": ("cd /sys/power; echo 0 >pm_async; "
               "echo 1 >/sys/module/suspend/parameters/pm_test_delay; " + SLEEP,
               UP, UP),
@@ -114,13 +111,13 @@ COMMANDS = {
                f"{BIND} || exit\n{UP}"),
     "bind": (BIND, f"[ ! -e {DRIVER}/{SLOT} ] || {UNBIND}", UP),
 }
-# These allocate nothing in the driver.
+# Commands without an allocation in the driver.
 NOTHING = ("address", "test", "counters", "auto counters", "info")
 
 
 @pytest.fixture(name="port")
 def port_again(ports):
-    """The port, which is used afterwards."""
+    """The port, which is used again afterwards."""
     guest = ports[0].guest
     ports[0].vm.expect_repair()
     mount(guest, IMAGE, "/mnt")
@@ -132,13 +129,13 @@ def port_again(ports):
 
 
 class Places:
-    """How many were failed, by row and by what was done."""
+    """How many allocations failed, by row and by action."""
 
     def __init__(self):
         self.failed = collections.defaultdict(dict)
 
     def check(self, rows, least):
-        """Of ROWS, of which everything was done."""
+        """Checks ROWS of which every action was tried."""
         counts = {row: sum(of.values()) for row, of in self.failed.items()}
         print("\n".join(f"RELIABILITY.md: {row}: {count} places"
                         for row, count in counts.items()))
@@ -148,7 +145,8 @@ class Places:
 
 
 def whole_rows(failed):
-    """Those of which no part is missing: not all tests need have run."""
+    """Returns the rows of which no action is missing; not all tests need have
+    run."""
     parts = {ONE: {"verbs"}, ALL: {"verbs"}, KERNELS: {"kernel"},
              BESIDES: set(BESIDE), BESIDES_ALL: set(BESIDE),
              THE_HARDWARE: set(HARDWARE),
@@ -178,8 +176,8 @@ def failing_program(port, places):
 
 @pytest.mark.parametrize("times", (1, NEVER), ids=("one", "all"))
 def test_verbs(port, failing, times):
-    """The n-th allocation alone, and all from the n-th on; where Linux can, it
-    fails some of its own choice, and copies."""
+    """Every verb survives that its n-th allocation fails, or all from the n-th
+    on. Where Linux can, random allocations and copies fail, too."""
     verbs = f"verbs {port.ibdev} {port.gid_index()}"
     failing(ONE if times == 1 else ALL, "verbs",
             f"--times {times} --at-least {VERBS_AT_LEAST} {verbs}")
@@ -191,6 +189,8 @@ def test_verbs(port, failing, times):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command(port, failing, name, request):
+    """A command of the user survives that its n-th allocation fails, or all
+    from the n-th on."""
     command, undo, again = (
         text.replace("DEV", port.netdev).replace("ADDRESS", port.ip4)
         for text in COMMANDS[name])
@@ -204,7 +204,8 @@ def test_command(port, failing, name, request):
 
 
 def test_verbs_of_the_kernel(port, failing):
-    """One object of each kind, by a module (module/kernel_user.c)."""
+    """A kernel module creates one object of each kind while allocations fail
+    (module/kernel_user.c)."""
     port.guest.check("insmod /mnt/$(uname -r)/kernel_user.ko")
     port.guest.write("/tmp/undo", f"echo end >{USER}")
     port.guest.write("/tmp/again", f"echo make >{USER}")
@@ -213,11 +214,11 @@ def test_verbs_of_the_kernel(port, failing):
     port.guest.check("rmmod kernel_user")
 
 
-# ---- others than who asks ----------------------------------------------------
+# ---- softirqs and kernel threads ---------------------------------------------
 
-# Small frames are copied, long ones go with their pages, which an interface that
-# has just come up has to replace. What fails are receives. A ping goes when the last
-# has been answered, or within a second: a slow guest would lose some of a flood.
+# Small frames are copied; long ones keep their pages, which a new interface has to
+# replace. Receives fail. Each ping waits for the answer to the last one or for a
+# second: a slow guest would lose some of a flood.
 RECEIVES = """
 ip link set DEV down && ip link set DEV up || exit
 for i in $(seq 20); do
@@ -228,8 +229,8 @@ for size in 56 1400; do
         grep -Eq ' (29[7-9]|300) received' || exit
 done
 """
-# Deaths before are forgotten, so that it is recovered at once. That it is to die may
-# be the last that it is told: without an answer.
+# A reload forgets earlier deaths, so that the recovery has no pause. The command that
+# makes it die may get no answer.
 DIES = f"""
 {RELOAD} >/dev/null || exit
 dmesg -C
@@ -251,7 +252,7 @@ done
 [ $(cat carrier_up_count) -gt $before ] || exit
 rdma link show fakernic0/1 | grep -q ACTIVE
 """
-# Whose allocations fail, what is done meanwhile, and how many are failed at most.
+# Whose allocations fail, the command at the same time, and how many fail at most.
 BESIDE = {"receives": ("softirqs", RECEIVES, NEVER),
           "paging": ("threads", "exec rdma_odp given_back implicit", NEVER),
           "recovery": ("threads", DIES, COMMANDS_LIMIT),
@@ -262,9 +263,9 @@ BESIDE = {"receives": ("softirqs", RECEIVES, NEVER),
 @pytest.mark.parametrize("name", BESIDE)
 @pytest.mark.guests(**PAIR)
 def test_allocations_of_softirqs_and_threads(port, ports, failing, name, times):
-    """Allocations that softirqs make, and the kernel's own threads: a frame is
-    lost, a page had at the second try, a device recovered at the next; and when
-    there is no memory any more, all frames are lost, until there is."""
+    """Allocations of softirqs and kernel threads fail: a frame is lost, a page
+    request or a recovery is retried. While no allocation succeeds all frames
+    are lost."""
     who, command, limit = BESIDE[name]
     port.guest.write("/tmp/beside", command.replace("DEV", port.netdev)
                      .replace("PEER", ports[1].ip4))
@@ -278,10 +279,10 @@ def test_allocations_of_softirqs_and_threads(port, ports, failing, name, times):
         assert int(port.guest.check(dropped)) > before
 
 
-# ---- anybody's, by chance ----------------------------------------------------
+# ---- random allocations ------------------------------------------------------
 
 PERMILLE = 30
-# Each was done once when all was well, and again and again, whether it is or not.
+# Each command must succeed once without failures. Then it is repeated, and may fail.
 BUSY = """
 exec >/dev/null 2>&1
 while [ -e /tmp/busy ]; do
@@ -298,9 +299,9 @@ LOADS = {
     "looks": f"rdma -dd resource show && devlink health diagnose {DEVLINK} "
              "reporter fw",
 }
-CHANCES = 200           # that come true at least before the device dies
-CHANCES_S = 600         # in which they do, on a busy machine
-DIES_S = 30             # so long is it left then
+CHANCES = 200           # failures, at least, before the device dies
+CHANCES_S = 600         # their time limit on a busy machine
+DIES_S = 30             # how long it stays dead
 
 
 def keep_busy(guest, loads):
@@ -313,8 +314,8 @@ def keep_busy(guest, loads):
 
 @pytest.mark.guests(**PAIR)
 def test_random_failures(port, ports):
-    """Some of all that the driver makes, or has made, while programs and the
-    kernel use its card, and it dies once and comes up again."""
+    """Random allocations fail while programs and the kernel use the card,
+    which dies and is recovered once."""
     peer = ports[1]
     storage = Storage(ports)
     jobs = keep_busy(port.guest, {name: load.replace("DEV", port.netdev)
@@ -346,7 +347,7 @@ def test_random_failures(port, ports):
 
 @pytest.fixture(name="rule")
 def rule_of_device(port):
-    """Adds a fault rule; it was hit."""
+    """Adds a fault rule inside, which must be hit."""
     rules = []
 
     def add(text):
@@ -359,7 +360,8 @@ def rule_of_device(port):
 
 
 def test_undestroyed_queue_stops_port(port, rule):
-    """The port's memory goes, so it is stopped before it can write there."""
+    """If a queue of the port cannot be destroyed, the device is stopped before
+    it can write to the freed memory."""
     rule("at=command cmd=DESTROY_QP do=fail status=6")
     port.guest.check(f"ip link set {port.netdev} down")
     is_recovered(port.guest, 30)
@@ -368,8 +370,8 @@ def test_undestroyed_queue_stops_port(port, rule):
 
 
 def test_queue_creation_is_retried(port, rule):
-    """Neither the new ones can be had nor, four times, the old: then they can.
-    The pauses between the tries grow."""
+    """If neither new nor old queues can be created, the driver retries after
+    growing pauses."""
     rule("at=command cmd=CREATE_CQ times=5 do=fail status=6")
     assert not port.guest.run(f"ethtool -G {port.netdev} rx 1024").ok
     sent = f"cat /sys/class/net/{port.netdev}/statistics/tx_packets"
@@ -386,7 +388,8 @@ def test_queue_creation_is_retried(port, rule):
 
 
 def test_coalescing_of_all_queues_or_none(port, rule):
-    """The second refuses: the first gets its old times back."""
+    """If the second queue refuses new coalescing times, the first gets its old
+    ones back."""
     port.guest.check(f"ethtool -L {port.netdev} combined 2")
     before = port.guest.check(f"ethtool -c {port.netdev}")
     rule("at=command cmd=MODIFY_CQ nth=2 do=fail status=6")

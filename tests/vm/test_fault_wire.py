@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a loss or a mark of congestion makes of the wire: one NAK and go-back-N
-from the packet that is missing, a timer for one that is lost again, a CNP for
-marked packets.
-"""
+"""What a loss or a congestion mark causes on the wire: one NAK and go-back-N
+from the missing packet, a timeout for a packet that is lost twice, a CNP for
+marked packets."""
 
 from fakernic_test import losses
 
 
 def test_retransmission_starts_at_lost_packet(ports, vms):
+    """After a loss the sender continues at the missing packet."""
     server, client = ports
     losses.goes_back(losses.written(vms[1], client, server, losses.LOSE))
 
 
 def test_packet_lost_twice_waits_for_timer(ports, vms):
+    """A packet that is lost twice is sent again after the timeout."""
     server, client = ports
     assert any(losses.waits_for_the_timer(
         losses.written(vms[1], client, server, losses.LOSE_TWICE))
@@ -24,16 +25,16 @@ CNP_DISTANCE_US = 50
 
 
 def distances(found):
-    """Microseconds between CNPs that follow each other."""
+    """Returns the microseconds between consecutive CNPs."""
     times = [frame.time_us for frame in found if frame.opcode == losses.CNP]
     return [after - before for before, after in zip(times, times[1:])]
 
 
 def test_cnps_are_rate_limited(ports, vms):
-    """Where they begin: a wire, or who reads it late, may bring two at once. A
-    thread that has to wait just before it tells the capture makes one distance
-    too long and the next too short, which is rare; of a card that keeps none,
-    nearly all are."""
+    """CNPs of a queue pair keep their minimum distance when they leave the
+    card. A slow reader may see two at once. A delay before the capture makes
+    one distance too long and the next too short, which is rare. Without a rate
+    limit nearly all are too short."""
     server, client = ports
     tries = [distances(losses.written(
         vms[1], client, server, "at=tx opcode=rc-write-middle times=0 do=mark",
@@ -46,6 +47,7 @@ def test_cnps_are_rate_limited(ports, vms):
 
 
 def test_ce_marks_cause_cnps(ports, vms):
+    """Packets with a CE mark cause CNPs."""
     server, client = ports
     found = losses.written(vms[1], client, server,
                            "at=tx opcode=rc-write-middle times=0 do=mark")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Wrong requests, killed applications and reloads leave nothing behind."""
+"""Bad requests, killed applications and reloads leave nothing behind."""
 
 import re
 import time
@@ -9,8 +9,8 @@ import pytest
 from fakernic_lab import faults
 from fakernic_test import memory, rdma, ulp
 
-# enum ibv_wc_status: all errors, the one of requests that are flushed, and two
-# states of enum ibv_qp_state.
+# enum ibv_wc_status: all errors, and that of flushed requests. enum ibv_qp_state:
+# two states.
 ERRORS = range(1, 22)
 FLUSHED = 5
 TRIES = 3
@@ -18,15 +18,16 @@ RTS, ERROR = 3, 6
 
 
 def test_bad_requests_get_the_right_completion(ports):
-    """Wrong keys, bounds, rights and peers: rdma_bad_requests judges each."""
+    """Wrong keys, bounds, rights and peers get the right completion, as
+    rdma_bad_requests checks."""
     rdma.judged(ports[0], "rdma_bad_requests", 13, 200)
 
 
 def test_each_status_is_reported(ports):
-    """A request that fails is told with its status, those behind it are
-    flushed, and the peer, whom nothing has reached, works on. A completion
-    tells it: there is no event (IBTA 11.6.2, 11.6.3). The rule counts what the
-    Ethernet port sends meanwhile, too: then it is tried again."""
+    """A failed request completes with its status, later ones are flushed, and
+    the peer is not affected. There is no event besides the completion (IBTA
+    11.6.2, 11.6.3). The rule also counts sends of the Ethernet port; then the
+    test is repeated."""
     for status in ERRORS:
         wanted = (f"sends 0 {status} {FLUSHED} {FLUSHED} state {ERROR}\n"
                   f"receives 0 state {RTS}\nevents 0\n")
@@ -40,6 +41,7 @@ def test_each_status_is_reported(ports):
 
 
 def test_killed_application_leaves_nothing(ports):
+    """A killed application leaves no object, and its peer fails."""
     a, b = ports
     before = [rdma.resources(port) for port in ports]
     server = a.guest.start(
@@ -61,8 +63,8 @@ def test_killed_application_leaves_nothing(ports):
     rdma.pingpong("rc", a, b, "-n 100").check()
 
 
-# In the middle of the peer's pings; each tenth time a program is at work as well,
-# which has to be told.
+# While the peer sends pings. Each tenth time a program uses the card, too, and must
+# be notified.
 RELOADS = """
 set -e
 for i in $(seq {count}); do
@@ -105,7 +107,7 @@ def reload(port, peer, count):
 
 
 def reload_under_a_disk(ports, count):
-    """The host of a disk writes on each time."""
+    """The host of a disk continues to write each time."""
     before = ulp.counts(ports)
     disk = ulp.Nvme(ports)
     disk.start()
@@ -119,17 +121,17 @@ def reload_under_a_disk(ports, count):
     ulp.nothing_left(ports, before)
 
 
-# TCG keeps what it knows of pages with code, and a module is loaded to other ones
-# each time: 15 to 25 KiB. Unbinding and binding takes a tenth of one KiB.
+# TCG keeps data about pages with code, and a module gets other pages each time:
+# 15 to 25 KiB. Unbinding and binding takes a tenth of one KiB.
 RELOAD_HEAP_KIB = 40
 
 
 @pytest.mark.parametrize("usual", (10, pytest.param(200, marks=(
     pytest.mark.long, pytest.mark.timeout(2000)))))
 def test_reloads(ports, lab, rounds, usual):
-    """The driver goes and comes back so often, under traffic, then works. After the
-    first tenth no more memory is taken: the driver's own rings are of 100 KiB. A
-    tenth more is done while the kernel serves a disk by it."""
+    """The driver is reloaded many times under traffic, then works. The
+    driver's own rings have 100 KiB. After the first tenth no more memory is
+    used. In a tenth of the rounds the kernel serves a disk by the card."""
     a, b = ports
     few = max(1, rounds(usual) // 10)
     pings = b.guest.start(f"exec ping -q -i 0.01 {a.ip4}", 2000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Hot removal and addition, as a user does it with device_del and device_add."""
+"""Hot removal and addition by device_del and device_add."""
 
 import time
 
@@ -19,7 +19,7 @@ exit 1
 
 
 def devices(vm):
-    """The qdev ids of all PCI devices, behind bridges too."""
+    """Returns the qdev ids of all PCI devices, also behind bridges."""
     todo = [dev for bus in vm.qmp("query-pci") for dev in bus["devices"]]
     found = set()
     while todo:
@@ -30,7 +30,8 @@ def devices(vm):
 
 
 def replug(port):
-    """Removes the device, waits until guest and QEMU let go, adds it again."""
+    """Removes the device, waits until guest and QEMU have released it, and
+    adds it again."""
     vm = port.vm
     vm.qmp("device_del", id="nic0")
     vm.guest.check(WAIT.format("||"), 60)
@@ -50,13 +51,15 @@ def works_again(port, lab):
 
 
 def test_idle_device_is_replaced(ports, lab):
+    """An idle device is removed and added again, and works."""
     (port,) = ports
     replug(port)
     works_again(port, lab)
 
 
 def test_device_is_replaced_under_a_program(ports, lab):
-    """A program that holds a context, a QP, a CQ and memory loses them."""
+    """A program that holds a context, a QP, a CQ and memory does not block the
+    removal."""
     (port,) = ports
     job = port.guest.start(
         f"exec ibv_rc_pingpong -d {port.ibdev} -g {port.gid_index()}", 60)
@@ -69,7 +72,8 @@ def test_device_is_replaced_under_a_program(ports, lab):
 
 
 def test_program_is_notified_of_removal(ports, lab):
-    """Told by an event, it finds every verb failing and lets go of all."""
+    """A program gets IBV_EVENT_DEVICE_FATAL on a removal, every verb fails,
+    and all objects can be destroyed."""
     (port,) = ports
     port.guest.check("rm -f /tmp/unplug")
     job = port.guest.start("RDMAV_ALLOW_DISASSOC_DESTROY=1 exec rdma_unplug "

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Against Linux's Soft-RoCE, an implementation that knows nothing of ours.
+"""fakernic against Linux's Soft-RoCE (rxe), an independent implementation.
 
 Every tool of TOOLS runs with each side as the server, over IPv4 and IPv6, with
-a path MTU of 1024 and of 4096, on a clean wire and on one that loses one frame
-in a hundred both ways. `make test` takes two of the sixteen combinations for each
-tool, which have both roles, families and MTUs, and `make test-long` all others.
+a path MTU of 1024 and of 4096, without loss and with one frame in a hundred
+lost in both directions. `make test` takes two of the sixteen combinations for
+each tool, which together have both roles, families and MTUs. `make test-long`
+runs all others.
 """
 
 import re
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.guests(driver=("fakernic", "rxe"), relay=True)
 
 SIDES = ("serving_rxe", "served_by_rxe")
 ETHERNET_MTU = {1024: 1500, 4096: 9000}
-SEED = 16                       # soon hits something, both ways
+SEED = 16                       # hits frames of both directions early
 
 
 def pingpong(kind):
@@ -32,8 +33,8 @@ def pingpong(kind):
     return run
 
 
-# rxe answers from a worker of its kernel, which a busy machine holds up for
-# longer than the usual local ACK timeout times retries. 16: 268 ms, as in
+# rxe answers from a kernel worker. A busy machine may delay it for longer than the
+# usual local ACK timeout times retries. 16: 268 ms, as in
 # rdma_verify.
 TIMEOUT = "-u 16"
 
@@ -45,16 +46,16 @@ def perftest(tool, options):
     return run
 
 
-# rxe's responder loses its way when a READ is asked for again after an RDMA
-# operation of another kind of length: read_reply() (6.12, rxe_resp.c) decides
+# rxe's responder fails when a READ is repeated after an RDMA operation with
+# another kind of length: read_reply() (6.12, rxe_resp.c) decides
 # by qp->resp.length, which is that of the latest RETH and not of the READ it
 # answers, whether there is a memory region. A READ with data repeated after a
 # zero-length READ or WRITE finds none ("WARNING ... rxe_mr_copy"), a READ of
 # no data repeated after one with data looks up the key 0; both end with a
-# remote access NAK and a QP in error. Two rxe lose each other the same way
-# under 1 % loss. Nor does it take loss: after an RNR NAK rxe sends a sequence
-# NAK for each run of packets behind, and so gets everything twice. Without
-# operations of zero length (-z) it keeps to the key of the READ it repeats.
+# remote access NAK and a QP in error. Two rxe fail in the same way under 1 %
+# loss. It also happens without loss: after an RNR NAK rxe sends a sequence NAK
+# for each later run of packets, and so gets everything twice. Without operations
+# of zero length (-z) rxe uses the key of the READ that it repeats.
 RXE_SERVES = "-z"
 
 
@@ -77,10 +78,10 @@ def udaddy(server, client, family, mtu, **limit):
 
 
 def mckey(server, client, family, mtu, timeout=40):
-    """rxe sends from a kernel worker, and mckey destroys its QP at once: what
-    the worker has not come to by then is never sent, 3 to 10 of 10 datagrams in
-    one run of four. So rxe has some tries; one of them must be whole. It waits
-    for what does not come, so the first are short."""
+    """rxe sends from a kernel worker, and mckey destroys its QP at once. In
+    one run of four, 3 to 10 of 10 datagrams are never sent. So rxe gets some
+    tries, of which one must be complete. mckey waits for what is missing, so
+    the first tries are short."""
     rxe = client.ibdev.startswith("rxe")
     for limit in (12, 12, 12, 20, 30, timeout) if rxe else (timeout,):
         pair = rdma.mckey(server, client, 10, mtu, family, min(limit, timeout))
@@ -90,8 +91,8 @@ def mckey(server, client, family, mtu, timeout=40):
 
 
 def multicast(server, client, family, mtu, **limit):
-    """ibv_attach_mcast() alone is not enough for rxe: Linux's IP layer hands
-    it a group's datagrams only while some socket is a member."""
+    """rxe needs more than ibv_attach_mcast(): Linux's IP layer delivers
+    datagrams of a group only while a socket is a member."""
     group = rdma.GROUPS[family]
     member = rdma.join_group(server, group)
     try:
@@ -127,7 +128,7 @@ TOOLS = {
     "verify_multicast": multicast,
 }
 
-# Rows that cannot be, family -> tool -> why; each has a test that shows it.
+# Rows that cannot work: family -> tool -> reason. A test shows each reason.
 LINUX_CANNOT = {
     4: {},
     # cma_iboe_join_multicast() has ENOTSUPP for IPv6 on RoCEv2 ports; the
@@ -135,35 +136,35 @@ LINUX_CANNOT = {
     6: {"mckey": "Linux's rdma_cm joins no IPv6 groups over RoCEv2"},
 }
 
-# Under loss: unreliable services do not repeat what was lost, so a tool that
-# waits for every message never ends, whoever made the two implementations.
-WAIT_FOR_EVER = {
-    "uc_pingpong": "waits for each answer, UC repeats none",
-    "ud_pingpong": "waits for each answer, UD repeats none",
+# Under loss: unreliable services do not retransmit, so a tool that waits for every
+# message never ends, with any two implementations.
+HANGS = {
+    "uc_pingpong": "waits for each answer; UC retransmits none",
+    "ud_pingpong": "waits for each answer; UD retransmits none",
     "udaddy": "waits for all datagrams",
     "mckey": "waits for all datagrams",
     "verify_multicast": "is verify_ud to another address",
 }
-# Its client ends when it has sent all; the receiver notices what is missing. A
-# message of UC has up to 16 frames and is lost with any of them. How much of
-# that comes in spite of it, by who serves: rxe's responder (6.12) waits for the
-# end of a message whose end was lost, and drops the beginnings of others; of
-# what it was sent, a third has been seen to come.
+# The client ends when it has sent everything; the receiver finds what is missing. A
+# UC message has up to 16 frames and is lost with any of them. The part that must
+# arrive depends on the server: rxe's responder (6.12) waits for the last packet of
+# a message even if it was lost, and drops the first packets of others. A third of
+# the messages has been seen to arrive.
 LOSSY_VERIFY = {"verify_uc": verify("uc", "-l"), "verify_ud": verify("ud", "-l")}
 ARRIVES = {"verify_uc": (0.6, 0.0), "verify_ud": (0.9, 0.9)}
-# Enough frames for some of the lost ones to matter to RC: ACKs often do not.
+# Enough frames that some of the lost ones matter to RC; lost ACKs often do not.
 LOSSY = {**LOSSY_VERIFY, "rping": rping(60)}
 
-# These end, and their QP with them, as soon as they have all they wait for
+# These tools end, and destroy their QP, as soon as they have received everything
 # (ib_write_lat is the one of perftest's tools without a last handshake). Then the
-# peer repeats its last message in vain if the ACK of it is lost, or if rxe (6.12)
-# never sends it: rxe's responder delivers a message before it acknowledges it,
+# peer retransmits its last message without success if its ACK is lost, or if rxe
+# (6.12) never sends it: rxe's responder delivers a message before it acknowledges it,
 # and the destroyed QP takes the ACK along: one run in eight on a busy machine.
 LEAVES_AT_ONCE = {"rc_pingpong", "srq_pingpong", "ib_write_lat"}
 
-# So these rows have more than one try, and all rows under loss, each with a seed
-# of its own: when a side waited for ever or repeated to nobody, and never with
-# data that is wrong. What failed so is counted, and must not be much.
+# So these rows, and all rows under loss, get another try with another seed if a side
+# waited without limit or retransmitted to a destroyed QP, and never after wrong
+# data. These failures are counted and must be few.
 TRIES = 3
 CHANCE = re.compile(r"status 12\b|retry counter exceeded")
 FAILURES_MOST = 6
@@ -174,8 +175,8 @@ COMBINATIONS = [(family, mtu, server, lossy) for mtu in (1024, 4096)
                 for lossy in (False, True)]
 
 
-# Of these make test has one for each tool on a clean wire, of the tools that do
-# without a lossy one both; the other is that under loss.
+# make test runs one of these for each tool without loss and the other one under loss;
+# of tools without a row under loss it runs both without loss.
 QUICK = ((4, 1024, 0), (6, 4096, 1))
 
 
@@ -183,17 +184,18 @@ def is_quick(tool, row, lossy):
     if row not in QUICK:
         return False
     turn = list(TOOLS).index(tool) + lossy
-    return tool in WAIT_FOR_EVER or row == QUICK[turn % 2]
+    return tool in HANGS or row == QUICK[turn % 2]
 
 
 def table(lossy):
-    """One row per tool and combination, those of make test unmarked."""
+    """Returns one row per tool and combination; those of make test are
+    unmarked."""
     rows = []
     for family, mtu, server, bad in COMBINATIONS:
         for tool in TOOLS:
             if bad != lossy or tool in LINUX_CANNOT[family]:
                 continue
-            if lossy and tool in WAIT_FOR_EVER:
+            if lossy and tool in HANGS:
                 continue
             rows.append(pytest.param(
                 tool, family, mtu, server,
@@ -210,7 +212,7 @@ def run(tools, tool, ports, family, mtu, server, **limit):
 
 
 def wants_another(pair, request):
-    """Whether a pair failed as chance can make it fail."""
+    """Returns whether a pair failed as it may by chance."""
     if pair.ok or pair.wrong_data():
         return False
     text = f"{request.node.name}: {pair.server} {pair.client}"
@@ -224,6 +226,7 @@ def wants_another(pair, request):
 
 @pytest.mark.parametrize("tool, family, mtu, server", table(lossy=False))
 def test_clean(ports, request, tool, family, mtu, server):
+    """A tool works between fakernic and rxe on a wire without loss."""
     for _ in range(TRIES if tool in LEAVES_AT_ONCE else 1):
         pair = run(TOOLS, tool, ports, family, mtu, server)
         if not wants_another(pair, request):
@@ -231,24 +234,25 @@ def test_clean(ports, request, tool, family, mtu, server):
     pair.check()
 
 
-# Three tries that wait for ever have to fit into a test's time limit.
+# Three tries that hang have to fit into a test's time limit.
 LOSSY_LIMIT_S = 45
 SENT_AGAIN = "at=tx peer=2-0xffffff attempt=2-255 times=0 do=count"
 
 
 class Again(Exception):
-    """Chance has spoilt a try, so what it hit does not count."""
+    """Chance made a try fail, so its hits do not count."""
 
 
 def lost_data(percent, seed):
-    """A rule that spares the connection manager."""
+    """Returns a rule that spares the connection manager."""
     return (f"at=tx peer=2-0xffffff percent={percent} seed={seed} times=0 "
             "do=drop")
 
 
 @pytest.mark.parametrize("tool, family, mtu, server", table(lossy=True))
 def test_with_one_percent_loss(ports, lab, request, tool, family, mtu, server):
-    """Frames are lost, are sent again, and the tool notices nothing."""
+    """A tool works between fakernic and rxe while one frame in a hundred is
+    lost."""
     for seed in range(SEED, SEED + TRIES):
         rules = [lost_data(1, seed)]
         if tool not in LOSSY_VERIFY:
@@ -269,17 +273,19 @@ def test_with_one_percent_loss(ports, lab, request, tool, family, mtu, server):
 @pytest.mark.parametrize("half", ["quick", pytest.param(
     "long", marks=pytest.mark.long)])
 def test_random_failures_are_few(half):
-    """Of the rows above; what fails more often is not chance."""
+    """Few runs of the rows above failed by chance."""
     assert len(failures) <= FAILURES_MOST, failures
 
 
 def test_retransmission_starts_at_lost_packet(ports, vms):
-    """rxe's responder tells of a loss as ours does: once."""
+    """After a loss rxe sends one NAK, and fakernic continues at the missing
+    packet."""
     ours, rxe = ports
     losses.goes_back(losses.written(vms[0], ours, rxe, losses.LOSE))
 
 
 def test_packet_lost_twice_waits_for_timer(ports, vms):
+    """A packet to rxe that is lost twice is sent again after the timeout."""
     ours, rxe = ports
     assert any(losses.waits_for_the_timer(
         losses.written(vms[0], ours, rxe, losses.LOSE_TWICE))
@@ -287,25 +293,26 @@ def test_packet_lost_twice_waits_for_timer(ports, vms):
 
 
 def test_linux_joins_no_ipv6_group(ports):
+    """Linux refuses rdma_cm multicast groups of IPv6 on RoCEv2."""
     pair = rdma.mckey(*ports, family=6)
     assert "failure joining: Unknown error 524" in pair.server.err, pair.server
 
 
-@pytest.mark.parametrize("tool", [tool for tool in WAIT_FOR_EVER
+@pytest.mark.parametrize("tool", [tool for tool in HANGS
                                   if tool != "verify_multicast"])
 def test_unreliable_tool_hangs_after_loss(ports, lab, tool):
-    """The rows that the table under loss leaves out, with their reason. mckey waits
-    three seconds before it sends."""
+    """Unreliable tools without a row under loss never end after a loss. mckey
+    waits three seconds before it sends."""
     server = 1 if tool == "mckey" else 0
     with lab.relay.armed(lost_data(50, SEED)):
         pair = run(TOOLS, tool, ports, 4, 1024, server,
                    timeout=12 if tool == "mckey" else 8)
     assert pair.server.timed_out or pair.client.timed_out, (
-        WAIT_FOR_EVER[tool], pair.server, pair.client)
+        HANGS[tool], pair.server, pair.client)
 
 
 def test_verify_detects_a_difference(ports):
-    """Two seeds are two plans: the judge of all rows above can say no."""
+    """rdma_verify fails if both sides have plans of different seeds."""
     a, b = ports
     pair = rdma.run_pair(a, b, "rdma_verify -S 1", f"rdma_verify -S 2 {a.ip4}",
                          18601, timeout=15)

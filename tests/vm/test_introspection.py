@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the device tells of its inside is what verbs and `rdma` say, and looking
-changes nothing; fault rules from the guest are in force, and counted.
-"""
+"""What the device reports of its objects agrees with verbs and `rdma`, and
+reading it changes nothing. Fault rules from the guest take effect and are
+counted."""
 
 import json
 import re
@@ -19,18 +19,18 @@ pytestmark = pytest.mark.guests(count=1, x_guest_faults="on")
 # Queue pairs of all types, in a state and with attributes drawn from a seed.
 CROWD, SEED = 120, 20
 TOLD = "/tmp/states"
-MESSAGES = 20           # that a pair has exchanged before it is still
+MESSAGES = 20           # messages of a pair before it is stopped
 TYPES = {"RC": "RC", "UC": "UC", "UD": "UD", "GSI": "GSI",
          "RAW_PACKET": "RAW_PACKET"}
 
-# What `rdma resource show qp` calls what the device has another name for.
+# Names of `rdma resource show qp` -> names of the device.
 RDMA_NAMES = {"type": "type", "state": "state", "rqpn": "dest-qpn",
               "rq-psn": "rq-psn", "sq-psn": "sq-psn"}
 
 
 @pytest.fixture(name="device")
 def device_of(ports):
-    """The card of the only guest, seen by QMP."""
+    """The card of the only guest, as QMP sees it."""
     vm = ports[0].vm
     qmp = SimpleNamespace(cmd=lambda command, words: vm.qmp(command, **words))
     return Device(qmp, NIC)
@@ -38,7 +38,7 @@ def device_of(ports):
 
 @pytest.fixture(name="faulty")
 def faulty_port(ports):
-    """The guest's port; its root may write fault rules."""
+    """The guest's port, whose root may write fault rules."""
     (port,) = ports
     port.guest.check(MOUNT_DEBUGFS)
     yield port
@@ -47,8 +47,8 @@ def faulty_port(ports):
 
 @pytest.fixture(name="pair")
 def connected_pair(ports):
-    """A pingpong that waits for its peer, and one that is connected and still:
-    there are QPs in several states."""
+    """A pingpong that waits for its peer, and one that is connected and
+    stopped, so there are QPs in several states."""
     (port,) = ports
     tool = (f"ibv_rc_pingpong -d {port.ibdev} -g {port.gid_index()} "
             "-n 100000000")
@@ -71,8 +71,8 @@ def connected_pair(ports):
 
 @contextmanager
 def standing_still(vm):
-    """Its kernel does nothing either: it asks the card now and then whether it
-    is still there."""
+    """Stops the kernel's own queries, too: the driver checks from time to time
+    whether the card answers."""
     vm.qmp("stop")
     try:
         yield
@@ -82,10 +82,10 @@ def standing_still(vm):
 
 @pytest.fixture(name="crowd")
 def many_pairs(ports):
-    """A port with many queue pairs, and what ibv_query_qp says of each."""
+    """A port with many queue pairs, and what ibv_query_qp() reports of each."""
     (port,) = ports
     before = rdma.resources(port)
-    port.guest.check(f"rm -f {TOLD}")       # an earlier one's is ready at once
+    port.guest.check(f"rm -f {TOLD}")       # old output would look complete
     job = port.guest.start(f"exec rdma_qp_states {CROWD} {SEED} >{TOLD}", 200)
     ready = port.guest.run(f"until grep -qs ready {TOLD}; do kill -0 {job.pid} "
                            "|| exit 1; sleep 0.1; done", 100)
@@ -106,13 +106,13 @@ def resources(port, kind, flags="-j -d"):
 
 
 def raw(item):
-    """What the device itself told of an object: JSON, as bytes."""
+    """Returns what the device reports of an object: JSON, as bytes."""
     return json.loads(bytes(int(str(byte), 0) for byte in item["data"]))
 
 
 # An entry of the flight recorder: its number, its kind, its values.
 EVENT = re.compile(r"\b(\d+) \d{6,} ([a-z_]+)((?: \w+=\w+)*)")
-# The one that fails of so many writes, of so many packets each; and how.
+# Number of the failed write, writes, packets of each, and the status.
 WRITES, FAILING, PACKETS = 200, 150, 4
 REM_ACCESS_ERR, VENDOR_ERR = 10, 77
 WRITE = f"-n {WRITES} -s {1024 * PACKETS} -m 1024"
@@ -120,8 +120,8 @@ WRITE = f"-n {WRITES} -s {1024 * PACKETS} -m 1024"
 
 @pytest.mark.usefixtures("power_on")
 def test_devlink_reports_first_failed_request(faulty):
-    """As it was when the first queue pair failed since the card was powered on:
-    what comes later is not told, and the card works on."""
+    """devlink shows the first failed request since power on as it was; later
+    ones do not replace it, and the card works."""
     port, reporter = faulty, f"{DEVLINK} reporter fw"
     port.vm.expect_repair()
     rdma.perftest("ib_write_bw", port, port, WRITE).check()
@@ -145,11 +145,11 @@ def test_devlink_reports_first_failed_request(faulty):
     assert events[rule][1]["qpn"] == qpn
     failed = next(of for kind, of in events[rule:] if kind == "wqe")
     assert failed["qpn"] == qpn
-    # The rule counts those of other queue pairs as well, such as a MAD's.
+    # The rule also counts packets of other queue pairs, such as MADs.
     number = failed["index"] // failed["blocks"]
     assert FAILING - 4 <= number < FAILING
     sent = [of for kind, of in events if kind == "tx" and of["qpn"] == qpn]
-    # The last packet before it; of itself there is none.
+    # The last packet before it; the failed write sends none.
     assert sent[-1]["index"] == (number - 1) * failed["blocks"]
     assert sent[-1]["psn"] == (psn + number * PACKETS - 1) % 2**24
 
@@ -158,9 +158,10 @@ def test_devlink_reports_first_failed_request(faulty):
 
 
 def test_queue_pairs_match_rdma(pair, device):
+    """Queue pairs of the device are those of `rdma resource`."""
     known = {item["qpn"]: item for item in device.objects("qps")}
     seen = resources(pair, "qp")
-    # The Ethernet port's own is none of the RDMA core's.
+    # The RDMA core does not know that of the Ethernet port.
     (port,) = set(known) - {item["lqpn"] for item in seen}
     assert known[port]["type"] == "RAW_PACKET"
     assert sum(item["type"] == "RC" for item in seen) == 2
@@ -176,7 +177,8 @@ def test_queue_pairs_match_rdma(pair, device):
 
 
 def test_many_queue_pairs_match_verbs_and_rdma(crowd, device):
-    """The device, verbs and `rdma` agree in every field they have in common."""
+    """Device, verbs and `rdma` agree in every field that they share, for many
+    queue pairs."""
     port, rows = crowd
     assert len({int(row["qpn"]) for row in rows}) == CROWD
     assert {row["type"] for row in rows} == {
@@ -198,7 +200,8 @@ def test_many_queue_pairs_match_verbs_and_rdma(crowd, device):
 
 
 def test_shared_receive_queues_match(crowd, device):
-    """One for RC and one for XRC, with receives and limits that differ."""
+    """Device, verbs and `rdma` agree about an SRQ for RC and one for XRC, with
+    different receives and limits."""
     port, _ = crowd
     known = {item["srqn"]: item for item in device.objects("srqs")}
     dumped = [raw(item) for item in resources(port, "srq", "-j -r")]
@@ -223,9 +226,10 @@ def test_shared_receive_queues_match(crowd, device):
 
 
 def test_queues_and_keys_match_rdma(pair, device):
+    """CQs, PDs and keys of the device are those of `rdma resource`."""
     cqs = {item["cqn"]: item for item in device.objects("cqs")}
     seen = resources(pair, "cq")
-    assert len(seen) == len(cqs) - 1    # the Ethernet port's own
+    assert len(seen) == len(cqs) - 1    # without that of the Ethernet port
     for item in resources(pair, "cq", "-j -r"):
         assert raw(item) == cqs[raw(item)["cqn"]]
     keys = {item["key"]: item for item in device.objects("keys")}
@@ -235,6 +239,7 @@ def test_queues_and_keys_match_rdma(pair, device):
 
 
 def test_addresses_and_counters_match_guest(pair, device):
+    """GIDs and counters of the device are those of the guest."""
     path = f"/sys/class/infiniband/{pair.ibdev}/ports/1/gids"
     gids = {index: gid for index, gid in enumerate(pair.guest.check(
         f"for i in $(seq 0 15); do cat {path}/$i; done").split())
@@ -251,7 +256,7 @@ def test_addresses_and_counters_match_guest(pair, device):
 
 
 def test_rings_match_verbs(pair, device):
-    """Nothing moves, whoever looks."""
+    """Rings show what verbs wrote, and reading them changes nothing."""
     with standing_still(pair.vm):
         look_at_rings(device)
 
@@ -273,6 +278,7 @@ def look_at_rings(device):
 
 
 def test_fault_rules_from_guest(faulty):
+    """Fault rules that the guest writes take effect and are counted."""
     port = faulty
     rdma.pingpong("rc", port, port, "-n 10").check()
     port.guest.check(f"echo 'id=mine at=tx opcode=rc-send-only nth=2 do=drop' "
@@ -289,7 +295,8 @@ def test_fault_rules_from_guest(faulty):
 
 
 def test_devlink_dumps_first_error(faulty):
-    """The reporter's own test lets the device die; it is recovered."""
+    """The devlink dump shows what led to the first error. The test of the
+    reporter makes the device die, and it is recovered."""
     port = faulty
     port.vm.expect_repair()
     rdma.pingpong("rc", port, port, "-n 100").check()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who may see the device and what he may do: namespaces, capabilities."""
+"""Who may see and use the device: namespaces and capabilities."""
 
 import pytest
 
@@ -22,7 +22,8 @@ RENEWALS = (reset, reload, fatal_bus_error, sleep)
 
 
 def move(port):
-    """Both faces into a namespace, where they get to work."""
+    """Moves interface and RDMA device into a namespace, where they get to
+    work."""
     port.guest.check(f"""
         set -e
         rdma system set netns exclusive
@@ -47,7 +48,7 @@ def works_inside(port):
 
 
 def comes_back(port):
-    """At the end of the namespace."""
+    """Waits until the device is back after the end of the namespace."""
     port.guest.check(f"""
         for i in $(seq 300); do
             [ -e /sys/class/infiniband/{port.ibdev} ] &&
@@ -60,7 +61,8 @@ def comes_back(port):
 
 
 def test_exclusive_network_namespaces(ports, lab):
-    """The device is of one namespace, works there, and comes back at its end."""
+    """In exclusive mode the device belongs to one namespace, works there, and
+    comes back at its end."""
     (port,) = ports
     move(port)
     works_inside(port)
@@ -71,8 +73,8 @@ def test_exclusive_network_namespaces(ports, lab):
 
 
 def test_rdma_device_stays_in_its_namespace(ports, lab):
-    """Too, when the hardware comes up anew; if the namespace ends meanwhile it is in
-    the one that all begin with."""
+    """The RDMA device stays in its namespace over a reset. If the namespace
+    has ended it is in the initial one."""
     (port,) = ports
     guest = port.guest
     move(port)
@@ -101,8 +103,8 @@ def test_rdma_device_stays_in_its_namespace(ports, lab):
 
 
 def test_interface_stays_in_its_namespace(ports, lab):
-    """With its address, when the hardware comes up anew; and programs in there
-    find RDMA again."""
+    """The interface stays in its namespace over a reset, with its address, and
+    RDMA works there."""
     (port,) = ports
     port.guest.check(f"""
         set -e
@@ -134,7 +136,7 @@ def outcomes(port, user):
 
 
 def test_raw_packets_need_privilege(ports):
-    """CAP_NET_RAW: raw-packet QPs and flow rules; the rest is anybody's."""
+    """Raw-packet QPs and flow rules need CAP_NET_RAW; other objects do not."""
     (port,) = ports
     port.guest.check("chmod 666 /dev/infiniband/uverbs*")
     before = rdma.resources(port)

@@ -2,8 +2,8 @@
 """The kernel's own users of RDMA: NVMe over Fabrics, target and host.
 
 They use what programs cannot: regions registered by work requests, receives of
-the kernel, completions by soft interrupts, SEND with invalidate, and draining a
-queue pair before it is destroyed.
+the kernel, completions by softirqs, SEND with invalidate, and draining a queue
+pair before it is destroyed.
 """
 
 import pytest
@@ -29,7 +29,8 @@ def storage(ports):
 @pytest.mark.parametrize("family, srq", ((4, "N"), (6, "N"), (4, "Y")),
                          ids=("ipv4", "ipv6", "srq"))
 def test_written_data_is_read_back(storage, family, srq):
-    """8 MB in blocks of 4 KB to 1 MB, compared at both ends."""
+    """An NVMe disk returns 8 MB that were written in blocks of 4 KB to 1 MB,
+    compared on both sides."""
     it = storage(family=family, srq=srq)
     host, target = it.host.guest, it.target.guest
     shared = rdma.resources(it.target).get("srq", "0") != "0"
@@ -55,7 +56,8 @@ def test_written_data_is_read_back(storage, family, srq):
 
 
 def test_host_recovers_from_link_loss(storage):
-    """The host recovers: it drains its queue pairs, connects again, repeats."""
+    """After a link loss under load the NVMe host drains its queue pairs,
+    reconnects and repeats its requests."""
     it = storage()
     host = it.host.guest
     host.check("dmesg -C; rm -f /tmp/enough")
@@ -85,7 +87,8 @@ def test_host_recovers_from_link_loss(storage):
 
 
 def test_driver_unload_under_load(storage, lab):
-    """Unloaded from below a connected disk; then loaded again, it works."""
+    """The driver can be unloaded under a connected disk, and the disk works
+    after it is loaded again."""
     it = storage(patience=2)
     host = it.host.guest
     job = host.start(f"while dd if=/dev/zero of={it.disk} bs=32k count=2000 "

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Verbs of the kernel, as a module (module/kernel_user.c) uses them: what NVMe
-over Fabrics and the like do too seldom, or by luck only.
-"""
+"""Verbs of the kernel, as a module (module/kernel_user.c) uses them, in ways
+that NVMe over Fabrics and others use too rarely or only by chance."""
 
 import time
 
@@ -25,12 +24,12 @@ def guests(cpus):
 
 pytestmark = [guests(2), pytest.mark.timeout(300)]
 
-KINDS = 4               # of a kernel's CQs, among them those that nobody calls
-EACH_WAY = 16           # work requests of a queue pair that wait
-AGAIN = 200             # times more is posted to a dead device
+KINDS = 4               # kinds of kernel CQs, one of them without a handler
+EACH_WAY = 16           # pending work requests of a queue pair
+AGAIN = 200             # later posts to a dead device
 BUSY = 300              # CQs made and destroyed, before it dies
-QUIET_S = 5             # a CPU is held up for less
-RING = 1 << 17          # entries of a CQ; one piece of memory would not do
+QUIET_S = 5             # a CPU is blocked for less
+RING = 1 << 17          # entries of a CQ; too long for one piece of memory
 
 
 class User:
@@ -49,7 +48,7 @@ class User:
                 map(str.split, self.guest.check(f"cat {RUN}").splitlines())}
 
     def until(self, condition, seconds=30):
-        """What was told when that was true of it."""
+        """Returns the report for which this was true."""
         deadline = time.monotonic() + seconds
         while not condition(told := self.told()):
             assert time.monotonic() < deadline, told
@@ -78,7 +77,8 @@ def user(dut):
 
 
 def wait_for_death(user):
-    """Queue pairs at CQs of each vector and kind, whose work is not done."""
+    """Makes queue pairs at CQs of each vector and kind, with work that does
+    not complete."""
     user.run("wait")
     told = user.until(lambda told: told["churned"] > BUSY)
     cpus = int(user.guest.check("nproc"))
@@ -89,7 +89,8 @@ def wait_for_death(user):
 
 
 def is_flushed(told):
-    """Each work request once, also those that came when it was dead."""
+    """Checks that each work request is flushed once, also those posted after
+    the death."""
     return (told["flushed"] == told["posted"] and not told["twice"] and
             not told["otherwise"] and not told["refused"])
 
@@ -100,7 +101,8 @@ def dies(user, rule):
 
 
 def dies_and_is_left(user):
-    """The kernel's users are told, and so is who posts to the dead device."""
+    """The device dies and stays dead: kernel users and callers that post are
+    notified."""
     wait_for_death(user)
     with without_auto_recover(user.guest):
         dies(user, "fatal")
@@ -111,7 +113,8 @@ def dies_and_is_left(user):
 
 
 def dies_and_is_recovered(user):
-    """At once: they have to let go of it while they are told."""
+    """The device is recovered at once: users must release it while they are
+    notified."""
     wait_for_death(user)
     dies(user, "dead")
     user.dut.is_recovered(40)
@@ -130,8 +133,9 @@ def judge_death(user, death):
 
 @pytest.mark.parametrize("death", DEATHS)
 def test_death_flushes_work_requests(user, death):
-    """And no handler is called of CQs that are polled by their owner alone, which
-    the kernel's core would complain of; while others make and destroy CQs."""
+    """Pending work requests of the kernel are flushed when the device dies,
+    while other CQs are created and destroyed. CQs that only their owner polls
+    get no call of their handler, which the kernel would report."""
     judge_death(user, death)
 
 
@@ -139,18 +143,18 @@ def test_death_flushes_work_requests(user, death):
 @guests(4)
 @pytest.mark.timeout(3000)
 def test_cqs_destroyed_during_deaths(user, rounds):
-    """Of more CPUs, each of which destroys CQs when the device dies."""
+    """Several CPUs destroy CQs while the device dies, many times."""
     for _ in range(rounds(20)):
         for death in DEATHS:
-            # Else the pauses go on growing from death to death.
+            # Without it the pauses would grow from death to death.
             reload(user.dut.port)
             user.dut.works()
             judge_death(user, death)
 
 
 def test_destroy_cq_waits_for_flush(user):
-    """At its death all CQs are looked at: who destroys one of them, on another
-    CPU, waits until that is done."""
+    """A CPU that destroys a CQ waits until the flush at the death of the
+    device has left it."""
     user.run("visit")
     dies(user, "fatal")
     told = user.until(lambda told: told["freed"])
@@ -161,13 +165,13 @@ def test_destroy_cq_waits_for_flush(user):
 
 @pytest.mark.parametrize("word", ("last", "late"))
 def test_death_while_polling(user, word):
-    """On another CPU. Work that the device completes after he has found the CQ
-    empty, and before it dies, is not flushed as well; and if he is told to poll
-    before he is done with it, he does so again."""
+    """The device dies while another CPU polls, and each request completes
+    once. A CQ that was found empty before the death gets its flush later, and
+    its owner polls again if notified while polling."""
     user.dut.port.vm.expect_repair()
     with without_auto_recover(user.guest):
         user.run(word)
-        # A process that ended now might want an interrupt of the CPU held up.
+        # A process that ends now might send an interrupt to the blocked CPU.
         time.sleep(QUIET_S)
         told = user.until(lambda told: told["freed"], 60)
         assert told["held"] == told["died"] == 1 and not told["early"], told
@@ -181,8 +185,8 @@ def test_death_while_polling(user, word):
 
 
 def test_cq_ring_of_single_pages(user):
-    """A kernel's CQ can be as long as the device says, costs as much memory as its
-    entries need, and has each of them in its place, round after round."""
+    """A CQ of the maximum length works with single pages, uses only the memory
+    of its entries, and keeps each entry in place."""
     user.run("deep", 200)
     told = user.told()
     assert told["deepest"] >= 1 << 22, told
@@ -203,14 +207,15 @@ def judge_full(user):
 
 
 def test_queue_depths_match_limits(user):
-    """A kernel's RQ and SRQ take as many receives as the device says, and not one
-    more; its SQ as many sends at least. All of them complete, each once. Beside an
-    SRQ nobody judges what is said of receives."""
+    """RQ and SRQ of the kernel accept as many receives as reported and not one
+    more, the SQ at least as many sends. Each completes once. With an SRQ the
+    reported receives are not checked."""
     judge_full(user)
 
 
 def test_duplicate_completions_are_dropped(user):
-    """By the device: a work request completes once."""
+    """If the device completes a work request twice, the kernel sees one
+    completion."""
     with faults.armed(user.dut.port.vm,
                       "at=cqe every=3 times=0 do=duplicate") as rule:
         judge_full(user)
@@ -218,10 +223,10 @@ def test_duplicate_completions_are_dropped(user):
 
 
 def test_flush_needs_no_new_worker(ports):
-    """Who flushes has a thread of its own, should there be no memory to make
-    one."""
+    """The flush runs in a thread that always exists, as there may be no memory
+    for a new one."""
     names = ports[0].guest.check("cat /proc/[0-9]*/comm")
-    # As much of fakernic-SLOT as a thread's name has room for.
+    # fakernic-SLOT, cut to the length of a thread's name.
     assert f"kworker/R-fakernic-{SLOT}".startswith(
         max((name for name in names.splitlines() if "R-fake" in name),
             default="none")), names

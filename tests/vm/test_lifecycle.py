@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What happens to a machine with a card in it, while a program and the kernel
-use that: resets, bus errors, sleep, hot plug, reboots, new settings.
+"""Resets, bus errors, suspend, hot plug, reboots and new settings of a
+machine, while a program and the kernel use its card.
 
-Afterwards all operations of RC move right bytes between the guests, `rdma
-resource` is as before, the interface has what was set upon it where it has stayed,
-and no kernel complains. Without traffic, much of this is in test_recovery.py and
-test_hotplug.py.
+Afterwards all operations of RC move the right bytes between the guests, `rdma
+resource` is as before, an interface that stayed has its settings, and no
+kernel complains. test_recovery.py and test_hotplug.py test much of this
+without traffic.
 
 Surprise removal: the guest's root turns the slot's power off in the root port,
-upon which QEMU takes the device away at once, and on again before Linux may look:
-its slot is then found empty. The driver finds out by all ones.
+so QEMU removes the device at once. It turns the power on before Linux looks at
+the slot, and Linux finds it empty. The driver notices because reads return all
+ones.
 """
 
 import time
@@ -27,12 +28,12 @@ KERNEL, INITRD = (images.images() / f"{name}-6.12"
                   for name in ("vmlinuz", "initrd"))
 DISKS = (*images.disk(KERNEL), *images.disk(INITRD))
 GUESTS = {"options": {"extra": (*NATIVE_HOTPLUG, *DISKS)}}
-# With it QEMU's root port shows Linux an empty slot after S3, whose card goes.
+# With it QEMU's root port shows an empty slot after S3, and Linux removes the card.
 WITHOUT_NATIVE_HOTPLUG = pytest.mark.guests(options={"extra": DISKS})
 pytestmark = [pytest.mark.timeout(300), pytest.mark.guests(**GUESTS)]
 
 SIDES = {"target": TARGET, "host": HOST}
-# Of the slot's control: power, its indicator and the slot's interrupts off; on.
+# Slot control: power, power indicator and slot interrupts off, and on.
 POWER_OFF, POWER_ON = "CAP_EXP+18.w=0700:0720", "CAP_EXP+18.w=0120:0720"
 PRESENT = """
 for i in $(seq 300); do
@@ -42,7 +43,7 @@ done
 dmesg | tail
 exit 1
 """
-# The commands of reboot(2), which tell drivers that their machine goes down.
+# Commands of reboot(2) that shut the drivers down.
 RESTART, KEXEC = 0x01234567, 0x45584543
 JUMBO = 4200
 WRITES = ("rdma resource show qp | grep 'comm ib_write_bw' | "
@@ -54,13 +55,13 @@ def wait_for(guest, path, there=True):
 
 
 def works(*ports):
-    """Each operation, of which each byte is compared."""
+    """Checks each operation and compares each byte."""
     rdma.verify("rc", *ports, "-n 12").check()
 
 
 def cases(short, long, twice=False):
-    """Of words EVENT-SIDE; with TWICE the side is there two times. Those that are
-    not SHORT are marked so."""
+    """Returns a case for each word EVENT-SIDE, with TWICE two of them. Those
+    not in SHORT are marked long."""
     return [pytest.param(event, *[side] * (1 + twice), id=f"{event}-{side}",
                          marks=marks)
             for words, marks in ((short, ()), (long, pytest.mark.long))
@@ -70,7 +71,7 @@ def cases(short, long, twice=False):
 # ---- the interface stays -----------------------------------------------------
 
 def s3(port):
-    """QEMU wakes it. The agent's ports are closed and opened."""
+    """QEMU wakes the guest, whose agent's ports are closed and opened."""
     vm = port.vm
     asleep = Detached(port.guest, "sleep 1; echo mem >/sys/power/state", 120)
     deadline = time.monotonic() + 60
@@ -85,7 +86,7 @@ def s3(port):
 
 
 def s2idle(port):
-    """A key wakes it."""
+    """A key wakes the guest."""
     vm = port.vm
     port.guest.check("echo enabled >"
                         "/sys/devices/platform/i8042/serio0/power/wakeup")
@@ -104,12 +105,12 @@ STAYS = {"flr": reset, "fatal_bus_error": fatal_bus_error, "s3": s3,
 
 @pytest.fixture(name="settings")
 def fixture_settings(ports, request):
-    """Of the port that a test hurts, with frames of one size on both."""
+    """The settings of the affected port, and frames of one size on both."""
     port = ports[SIDES[request.param]]
     peer = ports[1 - SIDES[request.param]]
     peer.guest.check(f"ip link set {peer.netdev} mtu {JUMBO}")
     dut = ConfiguredPort(port)
-    # Whoever has another address now says so.
+    # An interface with a new address announces it.
     peer.guest.check(f"ip neigh flush dev {peer.netdev}")
     dut.forget()
     yield dut
@@ -119,8 +120,8 @@ def fixture_settings(ports, request):
 
 
 def survives(lab, dut, side, event):
-    """One event: RDMA's users are told, among them one who writes to the peer, the
-    interface stays."""
+    """After one event RDMA users have been notified, among them one that
+    writes to the peer, and the interface has stayed."""
     traffic = Traffic(lab, SIDES[side])
     traffic.start_program()
     jobs = across(traffic.peer, traffic.port, 100)
@@ -144,10 +145,12 @@ def survives(lab, dut, side, event):
            "s2idle-host s2idle-target", twice=True)],
     indirect=["settings"])
 def test_interface_stays(lab, settings, event, side):
+    """The interface and its settings survive each event, and RDMA users are
+    notified."""
     survives(lab, settings, side, STAYS[event])
 
 
-# ---- nothing goes --------------------------------------------------------------
+# ---- devices stay --------------------------------------------------------------
 
 def small_bus_errors(port):
     for _ in range(3):
@@ -155,13 +158,14 @@ def small_bus_errors(port):
 
 
 def frame_sizes(port):
-    """The Ethernet port's queues are made anew each time."""
+    """Changes the MTU, which replaces the queues of the Ethernet port each
+    time."""
     for mtu in (JUMBO, 1500) * 3:
         port.guest.check(f"ip link set {port.netdev} mtu {mtu}")
 
 
 def more_addresses(port):
-    """GIDs come and go beside those in use."""
+    """Adds and removes GIDs besides those in use."""
     dev = port.netdev
     for _ in range(2):
         port.guest.check(f"""
@@ -175,7 +179,7 @@ HARMLESS = (small_bus_errors, frame_sizes, more_addresses)
 
 
 def test_users_survive_each_event(ports, lab):
-    """One after the other, under the same users, none of which hears of it."""
+    """The same users survive one event after the other and notice none."""
     traffic = Traffic(lab, TARGET)
     traffic.start_program()
     for event in HARMLESS:
@@ -194,7 +198,7 @@ def test_users_survive_each_event(ports, lab):
 
 
 def new_mac(port, peer):
-    """Whom it has talked to hears of it by the next frame."""
+    """Changes the MAC address; the peer learns it from the next frame."""
     own = port.guest.check(f"cat /sys/class/net/{port.netdev}/address").strip()
     for mac in ("02:00:00:00:55:01", own):
         port.guest.check(f"ip link set {port.netdev} address {mac} && "
@@ -203,7 +207,7 @@ def new_mac(port, peer):
 
 
 def new_address(port, _):
-    """The one that the disk is reached by, or from, goes for a second."""
+    """Removes the disk's address, local or remote, for a second."""
     port.guest.check(f"ip addr del {port.ip4}/24 dev {port.netdev}; sleep 1; "
                      f"ip addr add {port.ip4}/24 dev {port.netdev}")
     yield
@@ -215,7 +219,8 @@ MOVES = {"mac": new_mac, "address": new_address}
 @pytest.mark.parametrize("event, side", cases(
     "", "mac-target mac-host address-target address-host"))
 def test_port_gets_other_addresses(ports, lab, event, side):
-    """Host and target find each other again, and the writer notices nothing."""
+    """Host and target find each other again after an address change, and the
+    writer notices nothing."""
     traffic = Traffic(lab, SIDES[side])
     for _ in MOVES[event](traffic.port, traffic.peer):
         traffic.writing.goes_on()
@@ -227,7 +232,7 @@ def test_port_gets_other_addresses(ports, lab, event, side):
     works(*ports)
 
 
-# ---- the interface goes, too ---------------------------------------------------
+# ---- the interface is removed ---------------------------------------------------
 
 def slot_above(port):
     return port.guest.check(
@@ -235,8 +240,9 @@ def slot_above(port):
 
 
 def plug(port, slot):
-    """The card comes again, once Linux has turned its slot's power off: what is
-    there by then, QEMU takes away. Its side of the wire has stayed."""
+    """Adds the card again after Linux has turned off the power of its slot, as
+    QEMU would then remove a card in it. The card's side of the wire has
+    stayed."""
     nic = port.vm.nics[0]
     wait_for(port.guest, SYSFS, there=False)
     port.guest.check(f"""
@@ -272,9 +278,10 @@ GOES = {"rebind": rebind, "replug": replug, "surprise": surprise}
     "surprise-target rebind-host", "surprise-host rebind-target replug-host "
     "replug-target"))
 def test_hotplug_of_target_card(ports, lab, event, side):
-    """A host whose target has gone writes on when that is back."""
+    """A host whose target card was removed continues to write when the card is
+    back."""
     traffic = Traffic(lab, SIDES[side])
-    # What vanishes is first found to be dead, which is said as well.
+    # A removed device is first reported dead.
     traffic.start_program("" if event == "surprise" else "once")
     GOES[event](traffic.port)
     lab.ports[traffic.affected] = rdma.bring_up(traffic.port.vm,
@@ -285,10 +292,10 @@ def test_hotplug_of_target_card(ports, lab, event, side):
     works(*lab.ports)
 
 
-# ---- the machine goes, too -----------------------------------------------------
+# ---- the machine reboots -----------------------------------------------------
 
 def reboot(guest, how):
-    """A second later, when nobody waits for an answer."""
+    """Reboots a second later, when the agent waits for no answer."""
     Detached(guest, "sleep 1; exec python3 -c 'import ctypes; "
              f"ctypes.CDLL(None).reboot({how})'", 100)
 
@@ -298,7 +305,7 @@ def restart(port):
 
 
 def next_kernel(port):
-    """The same kernel once more, without the firmware between."""
+    """Boots the same kernel again, by kexec and without firmware."""
     guest = port.guest
     kernel, initrd = (find_disk(guest, path) for path in (KERNEL, INITRD))
     guest.check(f"""
@@ -318,8 +325,9 @@ REBOOTS = {"restart": restart, "kexec": next_kernel}
 @pytest.mark.parametrize("event, side", cases(
     "", "restart-target restart-host kexec-target kexec-host"))
 def test_reboot_under_load(ports, lab, event, side):
-    """Its kernel tells the card to be silent, or the next one's memory would be
-    written to. The peer forgets it, and both find each other again."""
+    """A kernel that reboots stops the card, which would otherwise write to the
+    memory of the next kernel. The peer forgets it, and both find each other
+    again."""
     traffic = Traffic(lab, SIDES[side])
     traffic.start_program()
     vm = traffic.port.vm
@@ -327,7 +335,7 @@ def test_reboot_under_load(ports, lab, event, side):
         REBOOTS[event](traffic.port)
     lab.ports[traffic.affected] = rdma.bring_up(vm, traffic.affected + 1)
     if traffic.affected == TARGET:
-        # What it served is another one now, which this host refuses.
+        # The target now serves another disk, which this host refuses.
         traffic.disk.serve()
         traffic.disk.disconnect()
         assert not traffic.writing.job.wait().ok

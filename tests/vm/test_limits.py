@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The limits that ibv_query_device_ex() reports are the true ones.
+"""The limits that ibv_query_device_ex() reports are the real ones.
 
-As many objects as it says can be made, and not one more; queues can be as large
-as it says, and no larger. Small limits, by properties of the device: QEMU's
-property max-qp counts the numbers 0 and 1, max-mr number 0; the Ethernet port
-has a QP, and it and the kernel's management a CQ, a PD and a key each.
+As many objects as reported can be created, and not one more. Queues can be as
+large as reported, and not larger. Small limits are set by properties of the
+device: max-qp includes the numbers 0 and 1, max-mr the number 0. The Ethernet
+port uses a QP, and it and the kernel's MADs each use a CQ, a PD and a key.
 """
 
 import errno
@@ -15,7 +15,7 @@ from fakernic_test import rdma
 
 SMALL = {"max_qp": 128, "max_cq": 48, "max_srq": 16, "max_pd": 24, "max_mr": 64,
          "dm_size": 65536}
-# What is reported for these properties; None: what does not depend on them.
+# The limits with these properties; None: those that do not depend on them.
 COUNTS = {
     "max_qp": 125, "max_raw_qp": 125, "max_wq": 125, "max_cq": 46, "max_srq": 16,
     "max_pd": 22, "max_mr": 61, "max_mw": 61, "max_tables": None,
@@ -30,6 +30,8 @@ SIZES = {
 
 @pytest.mark.guests(count=1, **SMALL)
 def test_reported_limits_are_reached(ports):
+    """As many objects of each kind as reported can be created, and not one
+    more."""
     (port,) = ports
     before = rdma.resources(port)
     lines = port.guest.check("rdma_limits", 100).splitlines()
@@ -41,13 +43,13 @@ def test_reported_limits_are_reached(ports):
         assert COUNTS.get(name) in (None, reported), (name, rows[name])
         assert error == (errno.ENOMEM if name in COUNTS else errno.ENOENT
                          if name == "max_pkeys" else errno.EINVAL), name
-    # What libfabric asks for, and more: mlx5 has as many.
+    # More than libfabric needs, and as many as mlx5 has.
     assert rows["max_cqe"][0] >= 1 << 22
     rdma.wait_for_resources(port, before)
     rdma.pingpong("rc", port, port, "-n 50").check()
 
 
 def test_queue_depths_match_limits(ports):
-    """SQ, RQ and SRQ take as many work requests as reported, and not one more; all
-    of them complete."""
+    """SQ, RQ and SRQ accept as many work requests as reported and not one
+    more, and each completes."""
     rdma.judged(ports[0], "rdma_queue_depth", 9)

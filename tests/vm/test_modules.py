@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The modules that tests load: their kernel has each, also one that was compiled
-for them (ci/debug-kernel.config).
-"""
+"""Each kernel has the modules that tests load, also a kernel that was compiled
+for tests (ci/debug-kernel.config)."""
 
 import re
 from pathlib import Path
 
-# Words behind it, but for their parameters; and those named elsewhere.
+# Words after modprobe without parameters, and modules that are named elsewhere.
 LOADED = re.compile(r"\bmodprobe((?: -\w+)*(?: +(?!\w+=)[a-z\d][\w-]*)+)")
 LISTED = re.compile(r"\bmodules = \(([^)]*)\)")
 
 
 def loaded():
-    """The names of all, by the text of the tests."""
+    """Returns the names of all modules in the text of the tests."""
     folder = Path(__file__).parent
     names = set()
     for path in folder.rglob("*.py"):

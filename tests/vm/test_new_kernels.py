@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The kernels of Debian 13's backports, each against Debian 13's own."""
+"""The kernels of Debian 13's backports, each against Debian 13's own kernel."""
 
 import pytest
 
@@ -9,7 +9,7 @@ KERNELS = {"7.3": (), "7.2": (pytest.mark.long,)}
 
 
 def on(kernel):
-    """The first guest has this kernel."""
+    """Returns the mark of a test whose first guest has this kernel."""
     return pytest.param(kernel, id=kernel, marks=(pytest.mark.guests(
         kernel=(kernel, "6.12")), *KERNELS[kernel]))
 
@@ -19,7 +19,7 @@ NEW = pytest.mark.parametrize("kernel", [on(kernel) for kernel in KERNELS])
 
 @NEW
 def test_kernel_and_autoload(ports, kernel):
-    """The driver was loaded by its alias, and says what it is."""
+    """The driver is loaded by its alias and reports its version."""
     guest = ports[0].guest
     assert guest.check("uname -r").startswith(f"{kernel}.")
     assert "vermagic" in guest.check("modinfo fakernic")
@@ -58,15 +58,16 @@ def test_bad_requests(ports, kernel):
 
 @NEW
 def test_pages_on_demand(ports, kernel):
-    """This is what differs most: the core finds pages, the driver maps them."""
+    """On-demand paging works. It differs most in these kernels: the core finds
+    pages and the driver maps them."""
     result = ports[0].guest.run("rdma_odp", 200)
     assert result.ok, result
 
 
 @NEW
 def test_port_events_come_once(ports, kernel):
-    """The core of these kernels tells of the port's state, too, where a driver
-    does not say that it does."""
+    """Programs get each port event once, although these kernels also report
+    the state of the port themselves."""
     port = ports[0]
     job = port.guest.start(
         f"exec ibv_asyncwatch -d {port.ibdev} >/tmp/events 2>&1", 100)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""On-demand paging: regions of memory that is not pinned.
+"""On-demand paging: memory regions that are not pinned.
 
-rdma_odp takes pages away before and while the device uses them and compares
-every byte; perftest's tools do their transfers with --odp between two guests.
+rdma_odp removes pages before and while the device uses them, and compares
+every byte. perftest's tools run with --odp between two guests.
 """
 
 import re
@@ -19,7 +19,7 @@ IN_PACKAGED = ("given_back", "atomics")
 
 
 def device_counters(port):
-    """The device's own hardware counters."""
+    """Returns the device's own counters."""
     text = port.guest.check(
         f"cd /sys/class/infiniband/{port.ibdev}/hw_counters && grep -H . *")
     return {name: int(value) for name, value in
@@ -36,6 +36,7 @@ def judge(result, names):
     case, marks=pytest.mark.packaged if case in IN_PACKAGED else ())
     for case in CASES])
 def test_unpinned_memory(ports, case):
+    """Unpinned memory has the right bytes in each case of rdma_odp."""
     port = ports[0]
     before = rdma.resources(port)
     judge(port.guest.run(f"rdma_odp {case}", 100), [case])
@@ -46,7 +47,8 @@ IS_BUSY = 6             # a command's status
 
 
 def judge_busy(port, command, case):
-    """The device refuses the first three of that command."""
+    """Runs rdma_odp while the device refuses the first three commands of a
+    kind."""
     before = rdma.resources(port)
     with faults.armed(port.vm, f"at=command cmd={command} times=3 "
                       f"do=fail status={IS_BUSY}") as rule:
@@ -56,14 +58,14 @@ def judge_busy(port, command, case):
 
 
 def test_lost_page_request_is_announced_again(ports):
-    """The device announces a request once; a driver that could not take it from
-    the list asks again."""
+    """If the driver cannot fetch a page request that the device announced
+    once, it tries again."""
     judge_busy(ports[0], "QUERY_PAGE_REQUESTS", "given_back")
 
 
 def test_refused_page_answer_is_repeated(ports):
-    """That there is no such page is said until the device has heard it: who waits
-    for the page would do so for ever."""
+    """The driver repeats the answer that a page does not exist until the
+    device accepts it. Otherwise the request would wait without limit."""
     judge_busy(ports[0], "UPDATE_PAGES", "never_mapped")
 
 
@@ -85,8 +87,8 @@ def test_perftest_on_demand(ports, tool):
                for now, then in zip(after, before)), "no page was asked for"
 
 
-# Kills rdma_odp as soon as a region of its has had pages and lost some, and shows
-# its kind.
+# Kills rdma_odp as soon as one of its regions has had pages and lost some, and prints
+# the kind of the region.
 BUSY = """
 for i in $(seq 50); do
     rdma statistic show mr >/tmp/mr
@@ -103,7 +105,7 @@ exit 1
 
 @pytest.mark.parametrize("case", ("given_back", "implicit"))
 def test_killed_program_frees_pages(ports, case):
-    """Regions tell of their pages; killed, a program leaves nothing."""
+    """Regions report their pages, and a killed program leaves none."""
     port = ports[0]
     before = rdma.resources(port)
     job = port.guest.start(f"exec rdma_odp {case} stolen", 100)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Debian 12's kernel, on both sides and against Debian 13's."""
+"""Debian 12's kernel, on both sides and against Debian 13's kernel."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_line_of_text_between_kernels(ports):
 
 @MIXED
 def test_frames_have_time_stamps(ports):
-    """Which an older kernel has another way to ask for."""
+    """Frames have time stamps, for which older kernels use another request."""
     tstamp.check(*reversed(ports))
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """perftest 25: every tool with every service and every option.
 
-No combination is missing in silence: refusal(), at the command line, and
-late_refusal(), with the device open, know which ones the tool itself does not
-take, and tests see it say so; CANNOT has those that go wrong in perftest; all
-others run between two guests. Data are not compared: this version of perftest
-cannot; rdma_verify does it elsewhere.
+Each combination is accounted for. refusal() and late_refusal() list those that
+the tool refuses at the command line or with the device open, and tests check
+that it does. CANNOT lists those that fail inside perftest. All others run
+between two guests. This version of perftest cannot compare data; rdma_verify
+does that.
 """
 
 import itertools
@@ -36,7 +36,7 @@ OPTIONS = {
 
 
 def refusal(tool, service, option):
-    """What perftest says to a combination it does not take, or None."""
+    """Returns perftest's message for a combination that it refuses, or None."""
     _, verb, kind = tool.split("_")
     one_sided = verb in ("read", "atomic")
     if service == "UD" and verb != "send":
@@ -60,33 +60,35 @@ def refusal(tool, service, option):
 
 
 def late_refusal(service, option):
-    """What perftest says when it has seen what the device can do, or None."""
+    """Returns perftest's message if it refuses after it knows the limits of
+    the device, or None."""
     if (service, option) == ("UC", "odp"):
         return "ODP is not available on UC transport"
     return None
 
 
-# Where perftest goes wrong. It does not ask whether the receives of UD may be
-# paged, although the device says that they may not: with nothing to tell a
-# sender to wait, the datagrams are dropped, for which the server then waits.
+# Combinations that fail inside perftest. It does not check whether UD receives may be
+# paged, and the device reports that they may not. UD has no RNR NAK, so the device
+# drops the datagrams, and the server waits for them.
 CANNOT = {("UD", "odp"): "ud_odp_caps"}
 
-# With -R the client may ask before its own server listens; the client's second
-# try then crashes in perftest, whatever the device. Such a pair starts again,
-# for so many seconds. Both say that the service ID is not known there: reason 8
-# of a REJ (IBTA 12.6.7.2), status 1 of UD's SIDR_REP (IBTA 12.11).
+# With -R the client may connect before the server listens. perftest then crashes in its
+# second try, with any device. Such a pair is repeated for this many seconds. These
+# are the two messages for an unknown service ID: reason 8 of a REJ (IBTA 12.6.7.2),
+# status 1 of UD's SIDR_REP (IBTA 12.11).
 RACE = re.compile(r"RDMA_CM_EVENT_(REJECTED; error: 8|UNREACHABLE; error: 1)\.")
 PATIENCE_S = 120
 
 
 def combinations(tool):
-    """The (service, option) pairs whose command line a tool takes."""
+    """Returns the (service, option) pairs that the command line of a tool
+    takes."""
     return [row for row in itertools.product(SERVICES, OPTIONS)
             if not refusal(tool, *row)]
 
 
 def running(tool, service):
-    """Those of one service that run to their end."""
+    """Returns the pairs of one service that run to their end."""
     return [row for row in combinations(tool) if row[0] == service and
             row not in CANNOT and not late_refusal(*row)]
 
@@ -96,14 +98,16 @@ PAIRS = [(tool, service) for tool in TOOLS for service in SERVICES
 
 
 def test_number_of_combinations():
-    """Of the 8 tools x 4 services x 11 options."""
+    """The number of combinations that run, of 8 tools x 4 services x 11
+    options, is known."""
     assert sum(len(combinations(tool)) for tool in TOOLS) == 164
     assert sum(len(running(*pair)) for pair in PAIRS) == 158
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_refusals_before_device_lookup(tool):
-    """It says so before it looks for a device: no guest is needed."""
+    """perftest refuses these combinations before it looks for a device, so no
+    guest is needed."""
     for service, option in itertools.product(SERVICES, OPTIONS):
         wanted = refusal(tool, service, option)
         if not wanted:
@@ -117,21 +121,21 @@ def test_refusals_before_device_lookup(tool):
 
 
 def is_shared(tool, service):
-    """Whether receives go to an SRQ without --use-srq: XRC has no other."""
+    """Returns whether receives use an SRQ without --use-srq; XRC always does."""
     return "send" in tool and service == "XRC"
 
 
 def iterations(tool, service, option):
-    """For each QP. perftest wants an SRQ to have a receive for each QP, but
-    makes it no deeper than this."""
+    """Iterations for each QP. perftest wants one SRQ receive for each QP, but
+    makes the SRQ no deeper than this."""
     if option == "64_qps":
         return 64 if is_shared(tool, service) else 5
     return 20
 
 
 def size(service, option):
-    """Of a message. For an SRQ perftest makes its receives longer than this:
-    multiples of the MTU, some of which end behind its memory region."""
+    """Message size. For an SRQ perftest makes receives longer than this,
+    multiples of the MTU, and some of them end behind its memory region."""
     if option == "inline":
         return 48
     if option == "64_qps":
@@ -140,24 +144,24 @@ def size(service, option):
 
 
 def command(port, tool, service, option):
-    """The command line but for the server's address."""
+    """Returns the command line without the server's address."""
     words = [tool, f"-F -d {port.ibdev} -x {port.gid_index()} -c {service}",
              OPTIONS[option], f"-n {iterations(tool, service, option)}"]
     if "atomic" not in tool:
         words.append(f"-s {size(service, option)}")
     if option == "64_qps":
-        # An SRQ has one receive per QP: with more than that in flight, RNR NAKs
-        # would be most of what there is.
+        # An SRQ has one receive per QP. With more messages in flight most answers
+        # would be RNR NAKs.
         words.append("-t 1" if is_shared(tool, service) else "-t 16")
         words.append("-r 128" if "send" in tool else "")
     return " ".join(words)
 
 
 def trouble(pair, tool, service, option):
-    """What is wrong with the outcome of a combination, or None.
+    """Returns what is wrong with the outcome of a combination, or None.
 
-    Bandwidth and latency are not looked at: on a busy machine perftest does not
-    find out how fast its clock runs, and prints inf or 0.
+    It ignores bandwidth and latency: on a busy machine perftest cannot measure
+    its clock and prints inf or 0.
     """
     if not pair.ok:
         return f"{pair.server}\n{pair.client}"
@@ -168,7 +172,8 @@ def trouble(pair, tool, service, option):
 
 
 def run(ports, tool, rows):
-    """What became of a tool's (service, option) pairs: {row: rdma.Pair}."""
+    """Returns the outcomes of a tool's (service, option) pairs: {row:
+    rdma.Pair}."""
     server, client = ports
     names = {" ".join(row): row for row in rows}
     found = pairs.run(server, client, [
@@ -180,8 +185,8 @@ def run(ports, tool, rows):
 
 
 def marked(tool, service):
-    """What the bandwidth tools do over UC and XRC, those of latency do, too; and
-    over XRC what WRITE and SEND do."""
+    """Marks rows as long. Over UC and XRC the latency tools behave like the
+    bandwidth tools, and over XRC WRITE behaves like SEND."""
     often = service in ("RC", "UD") or tool in ("ib_write_bw", "ib_send_bw")
     return pytest.param(tool, service, marks=() if often else pytest.mark.long)
 
@@ -205,7 +210,7 @@ def test_perftest(ports, tool, service):
 
 
 def test_refusals_by_server(ports):
-    """The server says so and ends, before there is a client."""
+    """The server refuses these combinations and ends before there is a client."""
     for tool in TOOLS:
         rows = [row for row in combinations(tool) if late_refusal(*row)]
         for row, pair in (run(ports, tool, rows) if rows else {}).items():
@@ -214,7 +219,8 @@ def test_refusals_by_server(ports):
 
 
 def test_reason_for_missing_combinations(ports):
-    """The device tells that UD sends may be paged, and nothing else may."""
+    """The device reports that UD sends may be paged and UD receives may not,
+    which perftest ignores."""
     told = ports[0].guest.check("ibv_devinfo -v")
     for caps in set(CANNOT.values()):
         block = re.search(rf"{caps}:\n((?:\t+ +\w+\n)+|(?:\t+\w+\n)+)", told)

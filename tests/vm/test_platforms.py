@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Machines that are not the usual one: four CPUs, IOMMUs, other places on the
-bus, other machine types, many cards.
+"""Unusual machines: four CPUs, IOMMUs, other bus positions, other machine
+types, many cards.
 
-Each card is probed, moves bytes that are compared, and no kernel complains. What
-an IOMMU forbids is in guest/vfio_driver.c.
+Each card is probed, moves bytes that are compared, and no kernel complains.
+guest/vfio_driver.c tests what an IOMMU forbids.
 """
 
 import re
@@ -17,7 +17,7 @@ from fakernic_test.cards import bring_up, card, root_port
 from fakernic_test.recovery import SLOT
 
 CPUS = 4
-# Where the cards are: four places, each twice, and how many bridges are above.
+# Bus positions of the cards, each twice, and the number of bridges above.
 PLACES = (*root_port(2), *card(1, "slot2"),
           *root_port(3), "-device", "x3130-upstream,id=switch,bus=slot3",
           "-device", "xio3130-downstream,id=slot4,bus=switch,chassis=4,slot=4",
@@ -38,15 +38,16 @@ def fixture_cards(vms, request):
 
 
 def number_of(one):
-    """By its address: the lab's own card is 0."""
+    """Returns the number of the card with this address; the lab's own card is
+    0."""
     return 0 if one.mac == mac(1) else int(one.mac[-2:], 16) - 0x10
 
 
 @EIGHT
 @pytest.mark.parametrize("cards", (8,), indirect=True)
 def test_eight_cards_at_different_bus_positions(cards):
-    """A root port, a switch, another root complex, no bridge at all; each card
-    has names and GIDs of its own."""
+    """Eight cards behind a root port, a switch, another root complex and no
+    bridge have names and GIDs of their own."""
     assert {number_of(one): one.bridges() for one in cards} == BRIDGES
     assert sum("/pci0000:40/" in one.path for one in cards) == 2
     for name in ("ibdev", "netdev", "mac", "slot"):
@@ -61,7 +62,7 @@ VECTORS = "python3 /usr/share/fakernic/vectors.py"
 
 
 def fired(one, slot):
-    """Vector -> interrupts, of a card's completion vectors."""
+    """Returns a map from completion vector of a card to its interrupts."""
     text = one.guest.check("cat /proc/interrupts")
     return {int(vector): sum(map(int, counts.split())) for counts, vector in
             re.findall(rf"^ *\d+:((?: +\d+)+) .*fakernic-comp(\d+)@{slot}$",
@@ -71,7 +72,8 @@ def fired(one, slot):
 @EIGHT
 @pytest.mark.parametrize("cards", (8,), indirect=True)
 def test_one_vector_per_cpu(cards):
-    """One for each CPU, of each card; a program gets events by every one."""
+    """Each card has one completion vector per CPU, and a program gets events
+    by each of them."""
     before = [fired(one, one.slot) for one in cards]
     assert [sorted(counts) for counts in before] == [list(range(CPUS))] * 8
     names = " ".join(one.ibdev for one in cards)
@@ -83,8 +85,8 @@ def test_one_vector_per_cpu(cards):
             one.slot, counts, after)
 
 
-# Network namespaces of the cards that a hub joins: what one sends to another crosses
-# it. Each serves, and asks the next.
+# Each card of the hub is in a network namespace of its own, so that frames cross the
+# hub. Each is a server, and a client of the next one.
 APART = """
 set -e
 while read -r number dev; do
@@ -129,7 +131,8 @@ PINGS = 10
 @EIGHT
 @pytest.mark.parametrize("cards", (8,), indirect=True)
 def test_seven_cards_on_one_hub(cards):
-    """All seven at once, each writes to the next, reads from it, and compares."""
+    """Seven cards write to and read from each other at the same time, and the
+    bytes are right."""
     guest = cards[0].guest
     joined = [one for one in cards if number_of(one)]
     before = [one.counters()["rx_roce"] for one in joined]
@@ -148,8 +151,8 @@ def test_seven_cards_on_one_hub(cards):
 @pytest.mark.long
 @pytest.mark.guests(options={"cpus": CPUS})
 def test_nvme_with_four_queues(ports):
-    """Of NVMe over Fabrics, one for each CPU: the kernel uses all completion
-    vectors, at both ends."""
+    """NVMe over Fabrics with four queues uses all completion vectors on both
+    sides."""
     before = ulp.counts(ports)
     disk = ulp.Nvme(ports)
     disk.queues = CPUS
@@ -170,7 +173,7 @@ def test_nvme_with_four_queues(ports):
 # ---- behind an IOMMU ---------------------------------------------------------
 
 def domain(one):
-    """What its IOMMU group is: DMA is strict, DMA-FQ is not."""
+    """Returns the type of the IOMMU group: DMA is strict, DMA-FQ is not."""
     return one.guest.check(
         f"cat {one.path}/iommu_group/type").strip()
 
@@ -184,7 +187,7 @@ INTEL = pytest.mark.guests(
 @INTEL
 @pytest.mark.parametrize("cards", (2,), indirect=True)
 def test_strict_iommu(cards):
-    """Programs, and the kernel's NVMe over Fabrics."""
+    """Programs and NVMe over Fabrics work behind a strict IOMMU."""
     for one in cards:
         assert domain(one) == "DMA"
         one.works()
@@ -200,11 +203,11 @@ def test_strict_iommu(cards):
     assert "fault addr" not in said, said[-2000:]
 
 
-# The first page of a region gets a bit that no address has: that of the server, whose
-# is made first, and which is written to; or of both, and then the client's is read.
-# Behind an IOMMU a region's pages are as large as its address allows, which is drawn
-# by lot where programs are not put where they always are. This region's list is
-# longer than that of a ring, and short enough to have no table of tables.
+# Sets an address bit that is never valid in the first page of a region. One rule hits
+# the server's region, which is created first and written to; the other hits both, and
+# the client's is read. Behind an IOMMU the page size depends on the region's address,
+# which is random unless randomization is off. The list of this region is longer than
+# that of a ring, and too short for a second level.
 ASTRAY = {"Write": "times=1", "Read": "times=0"}
 ASTRAY_SIZE = 1 << 20
 NO_LOT = "setarch --addr-no-randomize"
@@ -215,8 +218,8 @@ NO_LOT = "setarch --addr-no-randomize"
 @pytest.mark.parametrize("access", ("Write", pytest.param(
     "Read", marks=pytest.mark.long)))
 def test_wrong_page_fails_one_connection(cards, access):
-    """It takes a page of a region to be another, which is none of its own: that
-    connection ends, no other, and the card stays well."""
+    """If the device takes a page of a region for an unmapped one, only that
+    connection ends and the card works."""
     (one,) = [each for each in cards if number_of(each) == 0]
     one.guest.check("dmesg -C")
     with faults.armed(one.vm, "at=dma-read why=page-list len=72-4096 "
@@ -251,8 +254,9 @@ CHECKS = 13
 @INTEL
 @pytest.mark.parametrize("cards", (2,), indirect=True)
 def test_iommu_fault_stays_local(cards):
-    """Ends one queue pair, or keeps one event queue waiting: not another one of
-    the same card, nor another card, which writes all the while."""
+    """An IOMMU fault ends one queue pair or delays one event queue. Other
+    objects of the card and another card, which writes all the time, are not
+    affected."""
     other, one = sorted(cards, key=number_of)
     guest = one.guest
     names = {"slot": one.slot, "path": one.path}
@@ -276,8 +280,8 @@ def test_iommu_fault_stays_local(cards):
 @pytest.mark.long
 @pytest.mark.guests(count=1, append="swiotlb=force")
 def test_bounce_buffers(ports):
-    """A kernel that has devices use copies of memory, as confidential guests have
-    it: a program, whose memory the card would not see, cannot open it."""
+    """With bounce buffers, as in confidential guests, no program can open the
+    device, as the device would not see the program's memory."""
     (port,) = ports
     port.vm.expect_repair()
     result = port.guest.run(f"ibv_rc_pingpong -d {port.ibdev} -g 0 127.0.0.1")
@@ -285,7 +289,7 @@ def test_bounce_buffers(ports):
     assert "swiotlb=force" in port.guest.check("dmesg | grep fakernic.*programs")
 
 
-# The disks must be there before the IOMMU's driver, which is on one of them.
+# The disks must be probed first, as one of them has the IOMMU's driver.
 @pytest.mark.long
 @pytest.mark.guests(count=1, options={
     "machine": "q35,default_bus_bypass_iommu=on",
@@ -316,8 +320,7 @@ def test_machine_without_pci_express(cards):
     "extra": ("-icount", "shift=auto")})
 @pytest.mark.parametrize("cards", (1,), indirect=True)
 def test_microvm(cards):
-    """Its PCI Express has no place for more than the root bus. Of its clocks, Linux
-    has nothing but the PIT to measure others with, whose interrupts it does not
-    take there; when QEMU's threads get no processor that fails, and it waits for
-    ever, unless time goes by instructions."""
+    """The device works in the microvm machine, whose PCI Express has only a
+    root bus. Linux measures its clocks only by the PIT there. Without a free
+    CPU that fails and Linux hangs, so time advances by instructions."""
     cards[0].works()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a guest sees of the device before it does anything with it."""
+"""What a guest sees of the device before it uses it."""
 
 import re
 

@@ -23,13 +23,14 @@ from fakernic_test import long_programs, pairs, programs, rdma, ulp
 
 RESULTS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
 KNOWN = Path(__file__).with_name("programs.json")
-# What fabtests print of a completion that was flushed.
+# What fabtests print for a flushed completion.
 FLUSH = ("[error] fabtests:common/shared.c:3044: cq_readerr 125 (Operation "
          "canceled), provider errno: 5 (Work Request Flushed Error)\n")
 
 
 def known(driver):
-    """Title -> a driver's verdict, as PROGRAMS.md counts them."""
+    """Returns a map from title to a driver's verdict, as PROGRAMS.md counts
+    them."""
     return json.loads(KNOWN.read_text(encoding="utf-8"))[driver]
 
 
@@ -114,9 +115,9 @@ def test_results_are_written():
     print(programs.table(found))
 
 
-# ---- what ci/programs.py --long makes ----------------------------------------
+# ---- programs of ci/programs.py --long ---------------------------------------
 
-# Bytes that a test moves at least.
+# The least number of bytes that a test moves.
 KERNEL_MIB = 8
 MPI_BYTES = 4 * long_programs.MEBIBYTE
 CEPH_MESSAGES = 200
@@ -126,7 +127,8 @@ VALKEY_BYTES = 2 * VALKEY_THREADS * 128 * 1024     # at least 128 keys each
 
 
 def long_test(test):
-    """For make test-programs, on guests that have the disk of long_programs.py."""
+    """Marks a test for make test-programs, on guests with the disk of
+    long_programs.py."""
     for mark in (pytest.mark.long, pytest.mark.timeout(600),
                  pytest.mark.guests(options=long_programs.OPTIONS)):
         test = mark(test)

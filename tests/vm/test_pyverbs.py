@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""rdma-core 56.1's own tests, as they come, against the device in loopback.
+"""Unmodified tests of rdma-core 56.1, against the device in loopback.
 
-pyverbs_56.txt says what must come of each; the tests of other vendors' devices
-(mlx5, efa) are not run. `make test-long` runs the same tests on Soft-RoCE, too, in
-one guest, and the table of tests/STATUS.md must say what came of both.
+pyverbs_56.txt has the expected result of each test. Tests of other vendors'
+devices (mlx5, efa) are not run. `make test-long` runs the same tests on
+Soft-RoCE in one guest, and the table of tests/STATUS.md must have both
+results.
 """
 
 import re
@@ -16,15 +17,15 @@ from fakernic_test import pyverbs, rdma
 SUITE = pyverbs.Suite("56", "/usr/share/rdma-core-tests")
 STATUS = Path(__file__).parents[1] / "STATUS.md"
 
-# A NIC for Soft-RoCE. Its hub has a second port, for nobody: Linux takes
-# virtio-net for dead when its frames go nowhere at all.
+# A NIC for Soft-RoCE. Its hub has an unused second port: if its frames had no
+# receiver at all, Linux would report a dead virtio-net.
 SECOND_NIC = ("-netdev", "hubport,hubid=1,id=soft",
               "-netdev", "hubport,hubid=1,id=nobody",
               "-device", "virtio-net-pci,netdev=soft,romfile=")
 
-# Soft-RoCE sends later than the program posts. When it is not done as this test
-# makes the CQ smaller, it grants a size that loses completions: the test passes
-# in some runs only, which counts as a failure.
+# Soft-RoCE sends later than the program posts. If it has not finished when this test
+# shrinks the CQ, it grants a size that loses completions. The test passes only in
+# some runs, which counts as a failure.
 UNSTABLE_THERE = "test_cq.CQTest.test_resize_cq"
 
 CHANCES = 3
@@ -58,9 +59,9 @@ def run_on_soft_roce(port, files=()):
 
 @pytest.mark.long
 def test_table_with_soft_roce(vms):
-    """The same tests on Soft-RoCE. It is not what is tested here: the table
-    says what it can do, and a file of which it makes something else gets more
-    chances; what has passed once can be done."""
+    """The table has the results of the same tests on Soft-RoCE. Soft-RoCE is
+    not under test: a file with another result is repeated, and a test that
+    passed once counts as passed."""
     (vm,) = vms
     ours = run_on_fakernic(vm)
     vm.guest.check("modprobe -r fakernic")

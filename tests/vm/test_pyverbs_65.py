@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tests of a newer rdma-core, 65.0, with the same provider built into it.
 
-It is on a disk of its own, beside Debian's release in the guest. pyverbs_65.txt
-says what must come of each test with Linux 6.12.
+It is on a disk of its own, in addition to Debian's release in the guest.
+pyverbs_65.txt has the expected result of each test with Linux 6.12.
 """
 
 import pytest

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The queues of the Ethernet port, as ethtool sets them: how many, how deep, what
-comes in by which, when they interrupt; and the test of the card.
-"""
+"""The queues of the Ethernet port, as ethtool sets them: number, depth, flow
+steering and interrupt moderation; and the self test of the card."""
 
 import re
 import time
@@ -13,18 +12,18 @@ from fakernic_test import rdma
 pytestmark = pytest.mark.guests(options={"cpus": 2})
 
 FLOWS = 64
-# Between the ports of two. The hash is linear, and its key another with each
-# boot: ports that differ in six bits only all fall into one queue with one key of
-# 64. These do so with one of 65,536 alone, that which looks at no bit of a port;
-# not any distance has that, at 641 there are 15 more.
+# Distance between two ports. The hash is linear, and its key differs with each boot.
+# If ports differ only in six bits, one key of 64 maps all of them to one queue. With
+# this distance only one key of 65,536 does so, which ignores the port. A distance
+# of 641 has 15 more such keys.
 DISTANCE = 643
 FLOWS_PAUSE_MS = 5
-# Of so many datagrams, each by itself, and of other frames: ARP, IPv6.
+# Numbers of single datagrams, and of other frames: ARP, IPv6.
 INTERRUPTS = FLOWS // 8
 TRIES = 3
 OTHER_INTERRUPTS = 4
 
-# So many datagrams of ports with that distance, and with pauses.
+# Sends datagrams from ports with that distance, with pauses.
 SEND = """
 import socket, sys, time
 address, count, distance, pause = sys.argv[1], *map(int, sys.argv[2:])
@@ -36,7 +35,7 @@ for number in range(count):
     sock.close()
     time.sleep(pause / 1000)
 """
-# Takes them, that nothing is said about them.
+# Receives them, so that no ICMP message is sent.
 TAKE = """
 import socket, sys
 sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -47,20 +46,20 @@ for _ in range(int(sys.argv[1])):
 
 
 def frames(port):
-    """That came in by each queue."""
+    """Returns how many frames each queue received."""
     text = port.guest.check(f"ethtool -S {port.netdev}")
     return [int(count) for count in re.findall(r"rx_queue_\d+_frames: (\d+)",
                                                text)]
 
 
 def setting(port, option, name):
-    """What ethtool says last of it: now, and not at most."""
+    """Returns the current value of a setting of ethtool, not its maximum."""
     text = port.guest.check(f"ethtool {option} {port.netdev}")
     return int(re.findall(rf"^{name}:\s*(\d+)", text, re.M)[-1])
 
 
 def interrupts(port):
-    """By the vector of each queue."""
+    """Returns the interrupts of the vector of each queue."""
     text = port.guest.check(
         f"grep @$(basename $(readlink /sys/class/net/{port.netdev}/device)) "
         "/proc/interrupts")
@@ -71,7 +70,7 @@ def interrupts(port):
 
 
 def send_datagrams(a, b, family, count, distance, pause_ms):
-    """From b to a, where a program takes them: a sends nothing."""
+    """Sends from b to a, where a program receives them; a sends nothing."""
     b.guest.write("/tmp/send.py", SEND)
     a.guest.write("/tmp/take.py", TAKE)
     taker = a.guest.start(f"exec python3 /tmp/take.py {count}", 120)
@@ -86,8 +85,9 @@ def send_datagrams(a, b, family, count, distance, pause_ms):
 
 
 def came_by(a, b, family=4):
-    """How many of b's datagrams came to a by each queue, and how often its vector
-    has interrupted. A guest that stood still takes them all at once: then again."""
+    """Returns how many of b's datagrams each queue of a received, and the
+    interrupts of each vector. A guest that stood still receives them all at
+    once; then the test is repeated."""
     for _ in range(TRIES):
         counts, fired = send_datagrams(a, b, family, FLOWS, DISTANCE, FLOWS_PAUSE_MS)
         if sum(fired) >= 2 * INTERRUPTS:
@@ -96,14 +96,14 @@ def came_by(a, b, family=4):
 
 
 def data_flows(a, b):
-    """Both ways, compared."""
+    """Sends data in both directions and compares it."""
     for server, client in ((a, b), (b, a)):
         rdma.send_bytes(server, client, size="1M")
 
 
 @pytest.fixture
 def restored(ports):
-    """Every setting as it was before."""
+    """Restores every setting after the test."""
     yield ports
     for port in ports:
         port.guest.check(
@@ -123,7 +123,8 @@ def test_flows_spread_over_the_queues(ports, family):
 
 
 def test_indirection_table_selects_queue(restored):
-    """Under traffic, and nothing of it is lost. A queue's vector is its own."""
+    """The indirection table can be changed under traffic without a loss. It
+    selects the queue, whose vector is its own."""
     a, b = restored
     job = b.guest.start(f"ping -f -c 2000 {a.ip4}", 100)
     for weights in ("0 1", "1 0", "0 1"):
@@ -136,7 +137,7 @@ def test_indirection_table_selects_queue(restored):
                                     (FLOWS, INTERRUPTS)):
             off, on = found if weights == "0 1" else found[::-1]
             assert off <= few and on >= many, (weights, found)
-    # A table that names a queue which is to go keeps it.
+    # A queue in the indirection table cannot be removed.
     result = a.guest.run(f"ethtool -L {a.netdev} combined 1")
     assert not result.ok
     a.guest.check(f"ethtool -X {a.netdev} default")
@@ -153,7 +154,7 @@ def test_hash_key_can_be_set(restored):
 
 
 def test_queue_settings_survive_reset(restored):
-    """Other numbers and depths work, and come back behind an FLR."""
+    """Other numbers and depths of queues work, and survive an FLR."""
     a, b = restored
     a.guest.check(f"ethtool -G {a.netdev} rx 100 tx 200 && "
                   f"ethtool -C {a.netdev} rx-usecs 100 rx-frames 8 && "
@@ -184,17 +185,18 @@ DATAGRAMS = 400
 
 
 def test_interrupts_are_moderated(restored):
-    """One in so many microseconds, instead of one for each frame."""
+    """With moderation there is at most one interrupt in the set time, instead
+    of one for each frame."""
     a, b = restored
 
     def fired(held_us):
-        # Without netlink ethtool fails where nothing changes.
+        # Without netlink ethtool fails if nothing changes.
         a.guest.check(f"ethtool -C {a.netdev} rx-usecs {held_us}")
         begin = time.monotonic()
         _, found = send_datagrams(a, b, 4, DATAGRAMS, 0, 1)
         return sum(found), time.monotonic() - begin
 
-    for _ in range(TRIES):      # on a slow machine it is few for each frame, too
+    for _ in range(TRIES):      # a slow machine also has few interrupts per frame
         held, seconds = fired(HELD_US)
         assert held <= seconds * 1e6 / HELD_US + OTHER_INTERRUPTS, (held, seconds)
         each, _ = fired(0)
@@ -221,7 +223,7 @@ def test_ethtool_self_test(ports):
 
 
 def test_ethtool_register_dump(ports):
-    """firmware-spec's regs.h, by ethtool -d."""
+    """ethtool -d shows the registers of firmware-spec, regs.h."""
     a = ports[0]
     out = a.guest.check(f"ethtool -d {a.netdev} raw on | od -An -v -tx4 -w4; "
                         f"ethtool -i {a.netdev}; "
@@ -237,16 +239,16 @@ def test_ethtool_register_dump(ports):
     assert accepted and accepted & ~offered == 0, (offered, accepted)
     assert [shown[0x18] >> 24, shown[0x18] >> 16 & 0xff, shown[0x18] & 0xffff] == [
         int(number) for number in version]
-    # ENABLE; READY and ENABLED, not FATAL, and why it is.
+    # ENABLE; READY and ENABLED without FATAL; no cause.
     assert (shown[0x1c], shown[0x20] & 7, shown[0x24]) == (2, 3, 0)
     # TEST and its inverse; the MAC.
     assert (shown[0x28], shown[0x2c]) == (0, 0xffffffff)
     mac = shown[0x30].to_bytes(4, "little") + shown[0x34].to_bytes(2, "little")
     assert mac.hex(":") == out.splitlines()[-1]
-    # The rings of commands, of which that which is written to rings reads 0.
+    # The command rings; the doorbell reads as 0.
     rings = [shown[at] | shown[at + 4] << 32 for at in (0x40, 0x48)]
     assert all(rings) and rings[0] != rings[1]
     assert not any(ring % 4096 for ring in rings)
     assert 4 <= shown[0x50] <= 8 and shown[0x54] == 0
-    # The clock is not read.
+    # The dump has no clock.
     assert (shown[0x70], shown[0x74]) == (0, 0)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """perftest 25's raw_ethernet_* tools: raw-packet QPs and their flow rules.
 
-Their two sides never talk to one another. So a one-way client runs again and
-again until the server, who may have started late, has seen all it wanted; and
-where each waits for the other, both start again if a frame came too early.
-What of the tools' options is missing in the tables is in REFUSED, or below it.
+Their two sides never synchronize. So a one-way client is repeated until the
+server, which may start late, has received everything. Where each side waits
+for the other one, both are restarted if a frame came too early. REFUSED, or
+the comment below it, has the options that the tables lack.
 """
 
 import re
@@ -28,28 +28,28 @@ OPTIONS = {
     "promiscuous": "--promiscuous",
     "sniffer": "--sniffer",
 }
-# Of raw_ethernet_bw alone.
+# Options of raw_ethernet_bw alone.
 ONE_WAY = OPTIONS | {
     "lists": "-l 4",
     "moderation": "-Q 4",
     "flows": f"--flows 4 --flows_burst 2 {IP4}",
     "forwarding": "-v",
 }
-# raw_ethernet_burst_lat paces its bursts itself, unless that is asked of the
-# card; it says that it cannot. Its server takes each completion for one send.
+# raw_ethernet_burst_lat paces its bursts itself or asks the card to do so, which
+# refuses. Its server takes each completion for one send.
 BURST = "-Q 1 --burst_size=16 --rate_limit_type=PP --rate_limit=10 --rate_units=M"
 REFUSED = {
     "raw_ethernet_bw --odp": "Unsupported connection type",
     "raw_ethernet_bw -G -q 2": "invalid option -- 'G'",
-    "raw_ethernet_bw --use-srq": "Unable to create QP",     # as it must be
+    "raw_ethernet_bw --use-srq": "Unable to create QP",     # as required
     "raw_ethernet_burst_lat": "SW Rate limiter cann't be executed on non-BW",
 }
-# What has nothing that a test could wait for:
+# Options without a result that a test could wait for:
 # -q: both QPs have the same rule, and one of them gets all frames.
-# -b: who starts first sends all it has before the other one is there.
-# -e: no option of these tools, but taken, and then they wait for ever.
-# --raw_mcast: perftest attaches its QP to the group. Linux takes none but UD
-# QPs, which perftest does not look at.
+# -b: the side that starts first sends everything before the other one exists.
+# -e: not an option of these tools, but accepted; then they wait without limit.
+# --raw_mcast: perftest attaches its QP to the group, and ignores that Linux only
+# accepts UD QPs.
 
 READY = "rdma resource show qp | grep -q 'RAW_PACKET.*state RT' && sleep 0.3"
 
@@ -66,7 +66,7 @@ class Sides:
             port.guest.check("echo 32 >/proc/sys/vm/nr_hugepages")
 
     def command(self, side, tool, words):
-        """-B is one's own address and -E the other's, on both sides."""
+        """-B is a side's own address and -E the peer's, on both sides."""
         role = ("server", "client")[side]
         return (f"{tool} -F --{role} -d {self.ports[side].ibdev} -n {COUNT} "
                 f"-B {self.macs[side]} -E {self.macs[1 - side]} {words}")
@@ -118,7 +118,8 @@ def test_latency(sides, tool, words):
 
 
 def test_flow_rules(sides):
-    """How fast rules are made: a hundred of them. See rdma.measured()."""
+    """A hundred flow rules can be made; the time is printed, see
+    rdma.measured()."""
     for _ in range(rdma.MEASURED_TRIES):
         result = sides.ports[0].guest.run(
             sides.command(0, "raw_ethernet_fs_rate", ""))

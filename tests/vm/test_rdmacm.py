@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""librdmacm between two guests: every program of rdmacm-utils, IPv4 and IPv6,
-and connections that are refused, go nowhere, or lose their peer. Connections by
-the thousand: test_connections.py.
-"""
+"""librdmacm between two guests: every program of rdmacm-utils over IPv4 and
+IPv6, and connections that are rejected, reach no host, or lose their peer.
+test_connections.py makes thousands of connections."""
 
 import re
 import time
@@ -12,12 +11,13 @@ import pytest
 from fakernic_test import rdma
 
 FAMILIES = pytest.mark.parametrize("family", (4, 6), ids=("ipv4", "ipv6"))
-CMTIME_PORT = 7471      # TCP: where the two sides of cmtime keep step
+CMTIME_PORT = 7471      # TCP port where the two sides of cmtime synchronize
 UDPONG_LISTENS = "ss -Hlun 'sport = :7174' | grep -q ."
 
 
 def both(program, server_words, client_words, ready="cm"):
-    """A row: the two command lines, {s} and {c} being the addresses."""
+    """Returns a row: the two command lines, where {s} and {c} are the
+    addresses."""
     def run(server, client, family, timeout=60):
         where = {"s": server.ip(family), "c": client.ip(family),
                  "f": "ip" if family == 4 else "ipv6"}
@@ -50,10 +50,10 @@ PROGRAMS = {
     "rdma_xserver_xrc": both(["rdma_xserver", "rdma_xclient"], "-c x",
                              "-s {s} -c x"),
 }
-# What these programs cannot do whatever the device, with what they then say.
+# What these programs cannot do with any device, and their messages.
 # udpong: librdmacm's datagram rsockets make address handles without a GRH
 # (ds_add_qp_dest()), which no RoCE device has; cleaning up then overwrites
-# errno. mckey: see test_interop_rxe.py. The others know IPv4 alone.
+# errno. mckey: see test_interop_rxe.py. The others only know IPv4.
 CANNOT = {
     ("udpong", 4): "rconnect: No such file or directory",
     ("udpong", 6): "rconnect: No such file or directory",
@@ -66,7 +66,8 @@ CANNOT = {
 
 
 def row(program, family, name):
-    """What cannot be is seen once in make test: it takes its time."""
+    """Returns a row. One that cannot work runs once in make test, as it takes
+    long."""
     seen = family == 4 or program not in (
         "udpong", "rdma_xserver_xrc", "mckey_without_loopback")
     return pytest.param(program, family, id=f"{program}-{name}",
@@ -89,10 +90,10 @@ def test_program(ports, program, family):
 
 @FAMILIES
 def test_rcopy(ports, family):
-    """A file goes over rsockets and arrives whole.
+    """rcopy sends a whole file over rsockets.
 
-    By a name: a colon ends the address on rcopy's command line. Its server
-    listens at the first address of none, which is IPv4's.
+    The host needs a name, as a colon ends the address on rcopy's command line.
+    The server listens at the first wildcard address, which is IPv4's.
     """
     a, b = ports
     server = a.guest.start("cd /tmp; exec rcopy")
@@ -120,7 +121,8 @@ def rejected_or_not(result, event):
 
 @FAMILIES
 def test_connect_without_listener_is_rejected(ports, family):
-    """The peer's CM rejects: invalid service ID (IBTA 12.6.7.2, reason 8)."""
+    """Without a listener the peer's CM rejects: invalid service ID (IBTA
+    12.6.7.2, reason 8)."""
     a, b = ports
     rejected_or_not(b.guest.run(
         f"rping -c -v -C 1 -a {a.ip(family)} -p 9999", 30),
@@ -128,14 +130,15 @@ def test_connect_without_listener_is_rejected(ports, family):
 
 
 def test_connect_to_absent_host_fails(ports):
-    """An address without a host: address resolution ends with an error."""
+    """A connection to an address without a host fails with an address
+    resolution error."""
     rejected_or_not(ports[1].guest.run(
         f"rping -c -v -C 1 -a {rdma.NETWORK4}.99", 60),
         r"RDMA_CM_EVENT_ADDR_ERROR, error -\d+")
 
 
 def wait_until_silent(port):
-    """Until the port sends no RoCE packet any more."""
+    """Waits until the port sends no more RoCE packets."""
     before = None
     while (now := port.counters()["tx_roce"]) != before:
         before = now
@@ -143,7 +146,7 @@ def wait_until_silent(port):
 
 
 class Endless:
-    """An rping that goes on and on, and what is left when it has ended."""
+    """An rping without end, and what is left after it."""
 
     def __init__(self, server, client):
         self.ports = (server, client)
@@ -164,10 +167,10 @@ class Endless:
 
 @pytest.mark.parametrize("victim", ("server", "client"))
 def test_killed_peer_disconnects(ports, victim):
-    """The kernel of the killed side disconnects; the other one sees it.
+    """If a side is killed, its kernel disconnects and the peer is notified.
 
-    It stands still meanwhile: the victim's regions go before its QP, and what
-    the other one sent in between would be refused.
+    The peer is stopped during the kill: the regions of the killed side go
+    before its QP, which would refuse packets of the peer.
     """
     endless = Endless(*ports)
     index = ("server", "client").index(victim)
@@ -185,11 +188,12 @@ def test_killed_peer_disconnects(ports, victim):
 
 @pytest.mark.parametrize("turn", ("server", "client"))
 def test_lost_peer_ends_the_connection(ports, turn):
-    """Without a DREQ: retries run out, the WR fails, later ones are flushed.
+    """If the peer is lost, the retries of a sender run out: its request fails,
+    and later ones are flushed.
 
-    It is so for the side whose turn it is to send. The other one has nothing
-    that could time out and waits: RC knows no keepalive. Which side that is
-    must not be left to chance, so one stops until the other waits for it.
+    The other side, which waits for a message, has no timeout, as RC has no
+    keepalive. The test must choose the sender, so it stops one side until the
+    other one waits for it.
     """
     endless = Endless(*ports)
     sides = [(ports[0], endless.server), (ports[1], endless.client)]

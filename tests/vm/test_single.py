@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One guest by itself, and what QEMU says to wrong properties."""
+"""One guest alone, and how QEMU refuses wrong properties."""
 
 import subprocess
 
@@ -21,6 +21,7 @@ def test_every_service_in_loopback(ports, kind, family):
 
 @pytest.mark.guests(count=1)
 def test_guest_without_peer_uses_loopback(ports):
+    """A guest without a peer can use RDMA with itself."""
     (port,) = ports
     rdma.pingpong("rc", port, port, "-c -e").check()
     rdma.rping(port, port, count=5).check()
@@ -29,7 +30,8 @@ def test_guest_without_peer_uses_loopback(ports):
 
 @pytest.mark.guests(count=1, x_interface_version=FUTURE)
 def test_unknown_interface_version_is_refused(vms):
-    """One clear line in dmesg, no device, no complaint, no crash."""
+    """The driver refuses an unknown interface version with one line in dmesg
+    and without a device."""
     (vm,) = vms
     vm.expect_repair()
     vm.guest.check("modprobe fakernic")
@@ -44,7 +46,7 @@ def test_unknown_interface_version_is_refused(vms):
     "mac=nonsense", "max-qp=0", "max-qp=-1", "mtu-max=100000", "uars=3000000000",
     "nosuchproperty=1", "netdev=nothere"))
 def test_wrong_properties_are_refused(properties):
-    """QEMU's own error style and exit code 1, never a crash."""
+    """QEMU refuses wrong properties with an error message and exit code 1."""
     result = subprocess.run(
         [*places.qemu_command(), "-machine", "q35", "-nodefaults", "-display", "none", "-S",
          "-device", f"fakernic,{properties}"],

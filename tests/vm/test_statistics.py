@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the device tells of itself and its objects: versions, counters of the
-port, of the device and of single queue pairs, `rdma resource` in detail.
-"""
+"""What the device reports of itself and its objects: versions, counters of
+port, device and queue pairs, details of `rdma resource`."""
 
 import re
 
@@ -14,7 +13,7 @@ pytestmark = pytest.mark.guests(count=1)
 
 
 def numbers(text):
-    """Name -> value of "name value" pairs, as `rdma statistic` prints them."""
+    """Returns a map of "name value" pairs, as `rdma statistic` prints them."""
     return {name: int(value)
             for name, value in re.findall(r"\b([a-z_]+) (\d+)", text)}
 
@@ -26,7 +25,7 @@ def ethtool(port):
 
 
 def wait_for(port, condition):
-    """The output of a command once it matches (words, from the command)."""
+    """Returns the output of a command once it matches."""
     command, words = condition
     return port.guest.check(
         f"for i in $(seq 100); do {command} >/tmp/seen; "
@@ -35,7 +34,7 @@ def wait_for(port, condition):
 
 
 class Endless:
-    """A pingpong of this guest with itself that goes on until it is ended."""
+    """A pingpong of this guest with itself that runs until it is ended."""
 
     def __init__(self, port, kind="rc"):
         self.port = port
@@ -68,7 +67,8 @@ def test_firmware_version(ports):
 
 
 def test_counters_of_port_and_device(ports):
-    """Together they are what ethtool -S tells, but for the driver's own."""
+    """Counters of port and device together are those of ethtool -S, except the
+    driver's own."""
     (port,) = ports
     rdma.pingpong("rc", port, port, "-n 100").check()
     listing = port.guest.check(
@@ -89,7 +89,8 @@ def test_counters_of_port_and_device(ports):
 
 
 def management(port):
-    """The port's "counters", as InfiniBand's performance management has them."""
+    """Returns the port's "counters", as InfiniBand's performance management
+    defines them."""
     text = port.guest.check(
         f"cd /sys/class/infiniband/{port.ibdev}/ports/1/counters && grep . *")
     return {name: int(value)
@@ -97,7 +98,8 @@ def management(port):
 
 
 def test_counters_as_monitoring_tools_read_them(ports):
-    """Data and packets of RoCE alone, and how often the link went down."""
+    """The counters for monitoring tools count data and packets of RoCE only,
+    and link failures."""
     (port,) = ports
     before = management(port)
     rdma.pingpong("rc", port, port, "-n 100 -s 4096").check()
@@ -124,8 +126,8 @@ def test_performance_management_by_mad(ports):
 
 
 def test_two_threads_create_one_counter_set(ports, lab):
-    """For one queue pair, at once: it has one, which goes with it, and the next
-    life of the driver begins without."""
+    """If two threads move a queue pair to INIT at once it gets one counter
+    set, which is released with it. A reloaded driver starts without any."""
     (port,) = ports
     auto = f"rdma statistic qp set link {port.ibdev}/1 auto"
     port.guest.check(f"{auto} type on")
@@ -156,13 +158,14 @@ def test_counters_of_queue_pairs_by_type(ports):
         pair.end()
         port.guest.check(f"rdma statistic qp set link {link} auto off")
     assert "cntn" not in port.guest.check("rdma statistic qp show")
-    # What the set has counted stays part of the port's sum.
+    # The port's sum keeps what the set has counted.
     shown = numbers(port.guest.check(f"rdma statistic show link {link}"))
     assert shown["tx_roce"] == ethtool(port)["tx_roce"] >= counted["tx_roce"]
 
 
 def test_counter_bound_to_one_queue_pair(ports):
-    """By hand: it counts from then on, and the port counts as before."""
+    """A counter that is bound to a queue pair by hand counts from then on, and
+    the port counts as before."""
     (port,) = ports
     link = f"{port.ibdev}/1"
     pair = Endless(port)
@@ -186,9 +189,7 @@ def test_counter_bound_to_one_queue_pair(ports):
 
 
 def test_resources_in_detail(ports):
-    """rdma -dd: QPs, CQs, regions and shared receive queues as the device
-    knows them.
-    """
+    """rdma -dd shows QPs, CQs, regions and SRQs as the device knows them."""
     (port,) = ports
     pair = Endless(port, "srq")
     try:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Sweeps between two guests: a small program of every operation (rdma_every_op)
-runs once for each frame, DMA or command of one card, with a fault rule that hits
-just that one, until a run is too short to be hit. Told of success, the program
-has the right bytes; and it may be told of an error only where no transport can
-help. UC and UD lose exactly the message that was hit. Each rule counts its hits:
-a sweep that hits nothing fails.
+"""Sweeps between two guests. A small program of every operation
+(rdma_every_op) runs once for each frame, DMA or command of one card. A fault
+rule hits only that one. The sweep ends when a run is too short to be hit.
 
-In make test each so-many-th is hit, in make test-long each, which takes many
+If the program succeeds, its bytes must be right. It may get an error only
+where no transport can help. UC and UD lose exactly the message that was hit.
+Each rule counts its hits, and a sweep that hits nothing fails.
+
+make test hits every N-th one; make test-long hits each, which takes many
 minutes.
 """
 
@@ -25,17 +26,17 @@ NO_RESOURCE, DMA_ERROR = 7, 9
 FRAMES = {"lost": "do=drop", "twice": "do=duplicate",
           "corrupt": "do=corrupt", "late": "delay-ns=30000000 do=delay",
           "overtaken": "by=2 do=reorder"}
-# Of these a message does not recover, if its service does not.
+# A message of an unreliable service is lost by these.
 LOSSES = ("lost", "corrupt")
 SERVICES = ("rc", "xrc")
 UNRELIABLE = ("uc", "ud")
 DMAS = ("dma-read", "dma-write")
-# Of the rules that hit something at all.
+# Rules that hit something at all.
 FRAMES_AT_LEAST, DMAS_AT_LEAST, COMMANDS_AT_LEAST = 5, 20, 12
 
 
-# If it does not, that shows what was in the way: a run that waits for the other
-# side is not the same as a port without a link.
+# On a failure this shows the cause: a run that waits for the other side, or a port
+# without a link.
 WORKS = """
 while [ $SECONDS -lt 60 ]; do
     rdma link show {port.ibdev}/1 | grep -q 'state ACTIVE' &&
@@ -47,7 +48,7 @@ rdma link; ip -br link; devlink health; ss -tn
 exit 1
 """
 LIVES_AT_LEAST = 25
-# One life of a driver: it comes, its card serves two programs, and it goes.
+# One life of a driver: it is loaded, serves two programs, and is removed.
 LIFE = """
 serve() {{
     set -- /sys/class/infiniband/* /sys/bus/pci/drivers/fakernic/0*/net/*
@@ -74,13 +75,13 @@ timeout 20 modprobe -r fakernic || exit 4
 
 
 def each(test):
-    """One that hits each, for make test-long."""
+    """Returns a sweep that hits each one, for make test-long."""
     return pytest.mark.long(pytest.mark.timeout(3600)(test))
 
 
 class Program:
-    """The two ends of rdma_every_op; the client's card is the victim, if nobody
-    says else."""
+    """The two ends of rdma_every_op. The client's card is the victim by
+    default."""
 
     def __init__(self, server, client):
         self.server, self.client = server, client
@@ -94,7 +95,8 @@ class Program:
             f"rdma_every_op {self.server.ip4} {self.service}", 60)
 
     def hit(self, rule):
-        """A run with this rule; its result, and whether it was hit."""
+        """Runs with this rule; returns the result and whether the rule was
+        hit."""
         vm = self.victim.vm
         faults.set_fault(vm, f"id=sweep {rule}")
         result = self.run()
@@ -103,8 +105,8 @@ class Program:
         return result, hits
 
     def works(self):
-        """All is as it was. A card that has died is recovered now: its driver
-        would do so after a pause, which doubles with each death."""
+        """Checks that everything is as before. It recovers a dead card at
+        once; the driver would pause, twice as long after each death."""
         self.client.guest.check(WORKS.format(
             port=self.client, server=self.server.ip4, devlink=DEVLINK), 120)
         rdma.wait_for_resources(self.client, self.before)
@@ -122,7 +124,7 @@ def running_program(ports):
 
 
 def sweep(program, rule, step, judge, first=1):
-    """How many were hit, each STEP-th of them from the FIRST on."""
+    """Hits each STEP-th one from FIRST on; returns how many were hit."""
     for count, nth in enumerate(itertools.count(first, step)):
         result, hits = program.hit(f"nth={nth} {rule}")
         told = f"{rule} nth={nth}: {result}"
@@ -143,7 +145,8 @@ def sweep_frames(program, at, what, step):
 
 
 def messages(result):
-    """Of each the number of its packets; and the numbers of those missing."""
+    """Returns the packet count of each message, and the numbers of those that
+    are missing."""
     packets, missing = (
         [int(word) for word in re.search(f"^{name}(.*)$", result.out,
                                          re.M)[1].split()]
@@ -152,8 +155,8 @@ def messages(result):
 
 
 def sweep_messages(program, service, at, what, step):
-    """Of those that come in, the other card is the victim: of this one there are
-    none. Behind them comes a reliable message, which is never missing."""
+    """Hits incoming messages of the other card, as this one has none. A
+    reliable message follows, which is never missing."""
     program.service = service
     program.victim = {"tx": program.client, "rx": program.server}[at]
     packets, missing = messages(program.run().check())
@@ -170,9 +173,9 @@ def sweep_messages(program, service, at, what, step):
 
 
 def sweep_others(program, rule, step, at_least):
-    """What a transport cannot mend is told, and nothing stays of it. A sample may
-    hit only what is mended, as are accesses of the Ethernet port: then the next
-    ones are hit."""
+    """Checks that a failure that no transport can repair is reported and
+    leaves nothing. A sample may hit only repairable ones, such as accesses of
+    the Ethernet port; then the next ones are hit."""
     told_of = []
 
     def judge(result, told, _):
@@ -195,13 +198,16 @@ AT = pytest.mark.parametrize("at", ("tx", "rx"))
 @WHAT
 @AT
 def test_some_frames(program, at, what):
+    """RC: a lost, duplicated or corrupted frame does no harm, for a sample of
+    frames."""
     sweep_frames(program, at, what, 3)
 
 
 @WHAT
 @AT
 def test_some_frames_of_xrc(program, at, what):
-    """Shared receives on the other side, over a QP that only receives."""
+    """XRC: a hit frame does no harm, with shared receives on the other side
+    and a QP that only receives."""
     program.service = "xrc"
     sweep_frames(program, at, what, 5)
 
@@ -256,18 +262,17 @@ def test_every_command_fails(program, status):
 
 @pytest.fixture(name="hasty")
 def program_with_a_hasty_driver(program):
-    """A command may take a second."""
+    """A program whose driver waits one second for a command."""
     commands_may_take(program.client.guest, 1)
     yield program
     commands_may_take(program.client.guest)
 
 
 def test_client_with_dead_card(hasty):
-    """What its kernel says of its end is lost, its card being dead, and said
-    once. The server finds out when the card is there again, and serves the
-    next one. By then it has told the client all it had to tell first, unread;
-    and for 3 s the client's kernel keeps what it has to say, when it has just
-    forgotten where the other card is."""
+    """A client whose card dies cannot disconnect. The server finds out when
+    the card is back, and serves the next client. By then the server has sent
+    everything that the client has not read. The client's kernel keeps its own
+    packets for 3 s after it lost the neighbour entry."""
     guest = hasty.client.guest
     recover = f"devlink health set {DEVLINK} reporter cmdq auto_recover "
     commands_may_take(guest, 5)
@@ -283,7 +288,8 @@ def test_client_with_dead_card(hasty):
 
 
 def sweep_lost_commands(program, step):
-    """Executed, but not completed: the driver waits, then resets the card."""
+    """Commands that are executed but not completed: the driver times out and
+    resets the card."""
     sweep_others(program, "at=command do=drop", step, COMMANDS_AT_LEAST)
 
 
@@ -297,8 +303,8 @@ def test_every_command_times_out(hasty):
 
 
 class Life:
-    """The driver's life in the first guest, which must go as if nothing had
-    been when nothing is done to it."""
+    """The driver's life in the first guest, from probe to removal, which must
+    succeed when nothing is hit."""
 
     def __init__(self, lab, port, limit):
         self.lab, self.client = lab, port

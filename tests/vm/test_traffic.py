@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""RDMA between two guests and within one, by the tools everyone knows."""
+"""RDMA between two guests and within one, by well-known tools."""
 
 import re
 import time
@@ -15,9 +15,8 @@ FAMILIES = pytest.mark.parametrize("family", (4, 6), ids=("ipv4", "ipv6"))
 
 
 def ping(port, words):
-    """Until ten are answered, as -w has it. A guest that stands still answers
-    late, when some more have been sent; a frame that is lost is none too many.
-    """
+    """Pings until ten are answered (-w). A guest that stands still answers
+    late, after more were sent. The test fails if a frame is lost."""
     out = port.guest.check(f"ping -c 10 -w 30 {words}")
     sent = int(re.search(r"(\d+) packets transmitted", out)[1])
     assert sent <= 15, out
@@ -33,7 +32,7 @@ def test_ping(ports, family):
 @FAMILIES
 @pytest.mark.parametrize("options", ("", "-e"), ids=("polling", "events"))
 def test_rc_pingpong(ports, options, family):
-    """1000 SENDs each way; -c has every byte compared."""
+    """1000 SENDs in each direction arrive, and -c compares every byte."""
     rdma.pingpong("rc", *ports, f"-c {options}", family).check()
 
 
@@ -46,7 +45,7 @@ def test_ud_pingpong(ports, options, family):
 @pytest.mark.packaged
 @FAMILIES
 def test_xrc_pingpong(ports, family):
-    """Receives of a shared queue, by its number, over XRC."""
+    """XRC receives from a shared queue, which the sender names by its number."""
     rdma.pingpong("xsrq", *ports, "-n 200 -s 3000", family).check()
 
 
@@ -78,7 +77,7 @@ def test_bandwidth_by_events(ports):
 
 
 def ways_given(ports, options):
-    """How often the CPUs let others run while a pingpong went on."""
+    """Returns how often the CPUs yielded during a pingpong."""
     vms = [port.vm for port in ports]
     event = "fakernic_cpu_gives_way"
     for vm in vms:
@@ -93,9 +92,9 @@ def ways_given(ports, options):
 
 
 def test_polling_program_yields_to_receiver(ports):
-    """Who polls needs nothing more than the thread that brings frames: the main
-    loop; on a link, where the CPU itself does, its peer's, if that does not get to
-    read. Who sleeps has no need; of KVM's CPUs it is not asked."""
+    """A program that polls yields to the thread that receives frames: the main
+    loop, or on a link the peer's CPU if that cannot read itself. A program
+    that sleeps, and CPUs of KVM, need not yield."""
     slept = ways_given(ports, "-e -n 300")
     polled = ways_given(ports, "-n 1000") - slept
     linked = any("link=" in word for word in ports[0].vm.command)
@@ -110,14 +109,14 @@ def test_many_queue_pairs(ports):
     rdma.perftest("ib_write_bw", *ports, "-q 8 -n 100 -s 8192").check()
 
 
-# Large READs, and how many of their packets may be told twice.
+# Large READs, and how many of their packets may be duplicates.
 READS = "-q 8 -s 1048576 -n 20 -m 1024"
 READ_PACKETS = 8 * 20 * 1024
 TOLD_TWICE = READ_PACKETS // 1000
 
 
 def asked_again(ports):
-    """Timeouts of READs of which the wire loses nothing, and what came twice."""
+    """Returns READ timeouts on a wire without loss, and duplicate packets."""
     before = [port.counters() for port in ports]
     rdma.perftest("ib_read_bw", *ports, READS).check()
     server, client = [
@@ -129,9 +128,10 @@ def asked_again(ports):
 
 
 def test_large_reads_over_many_queue_pairs(ports):
-    """Each is answered by a thousand packets, behind those of seven others: who
-    asks for them has to have the patience. A machine that stands still for a
-    quarter of a second is asked again, which it is not thrice in a row."""
+    """Large READs over many queue pairs cause almost no timeouts, although a
+    thousand packets of each wait behind those of seven others. A machine that
+    stands still for a quarter of a second has timeouts, but not three times in
+    a row."""
     tries = []
     for _ in range(3):
         tries.append(asked_again(ports))
@@ -149,7 +149,8 @@ REPEATED = ("retransmits", "probes", "duplicates", "drop_response", *NEVER)
 
 
 def is_little(counts, most):
-    """Each packet was sent again by the one, and seen again by the other."""
+    """Returns whether few packets were retransmitted, and each of them seen by
+    the peer."""
     return (max(counts.values()) <= most and
             not any(counts[name] for name in NEVER))
 
@@ -157,10 +158,10 @@ def is_little(counts, most):
 @pytest.mark.parametrize("tool, most", (("ib_write_bw", REPEATED_MAX),
                                         ("ib_read_bw", 0)))
 def test_few_retransmissions_without_loss(ports, tool, most):
-    """Work of 64 queue pairs that ends by a count, as what ends by the clock leaves
-    frames on their way to queue pairs that are gone. A machine that stands still
-    is asked again, by each of them: which is little, and it does not stand still
-    thrice in a row."""
+    """Work of 64 queue pairs that ends by a count causes few retransmissions.
+    Work that ends by time would leave frames for destroyed queue pairs. A
+    machine that stands still has some from each queue pair, but not three
+    times in a row."""
     tries = []
     while len(tries) < 3 and not (tries and is_little(tries[-1], most)):
         before = [port.counters() for port in ports]
@@ -198,9 +199,8 @@ def test_mtu(ports, mtu, path_mtu):
 
 @FAMILIES
 def test_one_guest_in_loopback(ports, family):
-    """Both ends in one guest: the frames never leave the device. Mostly by
-    events: two polling programs on one processor wait for their time slice.
-    """
+    """Both ends in one guest work, mostly by events: two polling programs on
+    one processor would wait for their time slices."""
     a = ports[0]
     rdma.pingpong("rc", a, a, "-c -n 50", family).check()
     rdma.pingpong("rc", a, a, "-c -e", family).check()
@@ -208,6 +208,7 @@ def test_one_guest_in_loopback(ports, family):
 
 
 def test_loopback_sends_no_frames(ports):
+    """RDMA within one guest sends no frames."""
     a = ports[0]
     with a.vm.capture() as path:
         rdma.pingpong("rc", a, a, "-n 100").check()
@@ -222,7 +223,7 @@ def test_wire_carries_rocev2(ports):
 
 
 def test_link_down_and_up(ports):
-    """Pulling the cable takes carrier and port down, and back."""
+    """A link loss takes carrier and port down, and both come back."""
     a, b = ports
     wait = ("for i in $(seq 100); do {} && exit 0; sleep 0.1; done; "
             "rdma link; exit 1")
@@ -274,19 +275,20 @@ class Writes:
 
 @pytest.fixture
 def writes(lab, ports):
-    """The last test may have taken an interface's IPv6 addresses."""
+    """ib_write_bw, after an earlier test may have removed an interface's IPv6
+    addresses."""
     writes = Writes(ports)
     yield writes
     writes.end()
     lab.ports = [rdma.bring_up(port.vm, port.number) for port in ports]
 
 
-DOWN_S = 10     # longer than all retries of a connection take: 2 s
+DOWN_S = 10     # longer than all retries of a connection: 2 s
 
 
 @pytest.mark.parametrize("side", (0, 1), ids=("receiver", "sender"))
 def test_interface_down_ends_rdma(writes, side):
-    """A card's port goes down with its interface, and RDMA with the port."""
+    """If the interface goes down its port goes down, and RDMA fails."""
     port = writes.ports[side]
     port.guest.check(f"ip link set {port.netdev} down; sleep {DOWN_S}; "
                      f"ip link set {port.netdev} up")
@@ -295,8 +297,9 @@ def test_interface_down_ends_rdma(writes, side):
 
 
 def test_connections_survive_short_interface_down(writes):
-    """Within the retries of a connection: it goes on. So it does when queues
-    are replaced, for which the port does not go down."""
+    """A connection survives an interface that is down for less than its
+    retries. It also survives replaced queues, for which the port does not go
+    down."""
     a, b = writes.ports
     a.guest.check(f"ip link set {a.netdev} down; ip link set {a.netdev} up")
     writes.wait_for_more()
@@ -307,8 +310,8 @@ def test_connections_survive_short_interface_down(writes):
 
 @pytest.mark.parametrize("side", (0, 1), ids=("receiver", "sender"))
 def test_connections_survive_readded_address(writes, side):
-    """A DHCP client renews its lease by removing the address and adding it
-    again: connections go on, also those of the address that went."""
+    """Connections survive that an address is removed and added again, as a
+    DHCP client does it."""
     port = writes.ports[side]
     port.guest.check(f"ip addr del {port.ip4}/24 dev {port.netdev}; sleep 1; "
                      f"ip addr add {port.ip4}/24 dev {port.netdev}")

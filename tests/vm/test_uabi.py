@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Driver and provider of different age, in one guest.
 
-Packages of the two are updated one at a time. The other age is that of
-uabi-2bad078.tar.xz: this repository before the user context's answer grew.
+Their packages are updated one at a time. The older ones are from
+uabi-2bad078.tar.xz: this repository before the response of the user context
+grew.
 """
 
 import re
@@ -31,7 +32,8 @@ def image(vms):
 
 @contextmanager
 def old_provider(port):
-    """The older provider in place of the newer one; it is really used."""
+    """The older provider in place of the newer one, with a check that it is
+    used."""
     path = port.guest.check(f"ls /usr/lib/*/libibverbs/{NAME}").strip()
     port.guest.check(f"mount --bind /mnt/uabi/{NAME} {path}")
     try:
@@ -48,14 +50,15 @@ def old_provider(port):
 
 
 def build_id(port):
-    """Of the driver that is loaded."""
+    """Returns the build ID of the loaded driver."""
     return port.guest.check(
         "sha256sum </sys/module/fakernic/notes/.note.gnu.build-id")
 
 
 @contextmanager
 def old_driver(lab, number):
-    """The port of one guest, by the older driver; it is really loaded."""
+    """The port of a guest with the older driver, with a check that it is
+    loaded."""
     vm = lab.vms[number]
     newer = build_id(lab.ports[number])
     vm.guest.check("modprobe -r fakernic && insmod /mnt/uabi/fakernic.ko", 100)
@@ -69,8 +72,8 @@ def old_driver(lab, number):
 
 
 def exercise(a, b):
-    """What both ages have, both ways; the Ethernet port's bytes, too, of which the
-    older driver has the card do nothing."""
+    """Uses what both ages have, in both directions, and the Ethernet port, for
+    which the older driver uses no offloads."""
     for kind, options in (("rc", "-c"), ("rc", "-e"), ("uc", "-c"), ("ud", "-c"),
                           ("srq", "-c"), ("xsrq", "")):
         rdma.pingpong(kind, a, b, f"-n 100 {options}").check()
@@ -103,7 +106,7 @@ def test_both_mixtures_against_each_other(ports, lab):
 
 
 def test_old_provider_reads_the_same(ports):
-    """The older provider reads the same of the device."""
+    """The older provider reads the same attributes of the device."""
     (port, _) = ports
     tell = f"ibv_devinfo -v -d {port.ibdev} | grep -v -e sys_image -e node_guid"
     newer = port.guest.check(tell)

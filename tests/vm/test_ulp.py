@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The kernel's users of RDMA, each between two guests: what is written is read
-again with the same sum, at both ends; the link goes for 3 s and for 40 s in
-mid-I/O; the host's driver is unbound; the target's machine is reset; connections
-come and go a hundred times. Then everything is taken down, and neither a resource
-nor a complaint is left. NVMe over Fabrics is in test_kernel_users.py and
-test_lifecycle.py, too. Of what takes minutes, make test has one, make test-long
-all.
+"""The kernel's users of RDMA, each between two guests.
+
+Written data is read again with the same checksum on both sides. The link is
+lost for 3 s and for 40 s during I/O, the host's driver is unbound, the
+target's machine is reset, and connections are made a hundred times. Afterwards
+neither a resource nor a complaint is left. test_kernel_users.py and
+test_lifecycle.py also test NVMe over Fabrics. make test runs one of the slow
+cases, make test-long all.
 """
 
 import time
@@ -19,16 +20,15 @@ from fakernic_test.recovery import BIND, UNBIND, rebind
 
 
 def some(names, short):
-    """Those that are not SHORT are marked so."""
+    """Marks the names that are not in SHORT as long."""
     return [pytest.param(name, marks=() if name in short else pytest.mark.long)
             for name in names]
 
 
-# SMC-R gives a connection up whatever happens: tests of its own.
+# SMC-R abandons its connections in each case, so it has tests of its own.
 CUT = [name for name in ulp.ULPS if name != "smc"]
-# Once in some dozens of runs with RDS, rdma_cm goes on looking up an address, as the
-# card goes, for an ID that is gone: Linux's addr_handler() takes a mutex that was
-# freed.
+# Once in some dozens of runs with RDS, rdma_cm still resolves an address for a removed
+# ID while the card is removed: Linux's addr_handler() takes a freed mutex.
 UNBOUND = ("iser", "srp", "nfs", pytest.param("rds", marks=pytest.mark.long))
 ROUNDS = ("nvme", "srp")
 HUNDRED = 100
@@ -36,7 +36,8 @@ HUNDRED = 100
 
 @contextmanager
 def leaving_nothing(ports, name):
-    """The service of this name; who has it starts it and takes it down."""
+    """Returns the service of this name; the caller starts it and takes it
+    down."""
     before = ulp.counts(ports)
     yield ulp.ULPS[name](ports)
     ulp.nothing_left(ports, before)
@@ -44,7 +45,7 @@ def leaving_nothing(ports, name):
 
 @pytest.fixture
 def service(ports, request):
-    """A running one; at the end it is taken down, and nothing is left."""
+    """A running service, which is taken down and leaves nothing."""
     with leaving_nothing(ports, request.param) as it:
         it.start()
         yield it
@@ -53,7 +54,7 @@ def service(ports, request):
 
 @pytest.fixture
 def served(ports, request):
-    """One that nobody is connected to, at the end either."""
+    """A service without a connection, also at its end."""
     with leaving_nothing(ports, request.param) as it:
         it.serve()
         yield it
@@ -80,7 +81,8 @@ def unbind_host(it):
 
 
 def reset_target(it):
-    """It serves again what there was, with other data or none."""
+    """Resets the target, which then serves the same again, with other data or
+    none."""
     vm = it.target.vm
     with vm.boots_again():
         vm.qmp("system_reset")
@@ -90,8 +92,9 @@ def reset_target(it):
 
 @pytest.fixture
 def dying(ports, lab, request):
-    """One whose connections will die. Linux's smc then keeps a reference to itself
-    now and then, and with it what it has of the card: others get other guests."""
+    """A service whose connections will die. Linux's smc sometimes keeps a
+    reference to itself, and with it objects of the card, so other tests get
+    new guests."""
     it = ulp.ULPS[request.param](ports)
     it.start()
     yield it
@@ -99,7 +102,7 @@ def dying(ports, lab, request):
 
 
 def cut(it, seconds, timeout):
-    """The link is gone for so long while data is written and compared."""
+    """Removes the link for that long while data is written and compared."""
     writing = ulp.Writing(it, timeout)
     cut_link(it, seconds)
     writing.goes_on()
@@ -108,11 +111,13 @@ def cut(it, seconds, timeout):
 
 @pytest.mark.parametrize("service", ("smc",), indirect=True)
 def test_data(service):
+    """Each kernel user moves data that is compared on both sides."""
     service.move()
 
 
 @pytest.mark.parametrize("service", CUT, indirect=True)
 def test_data_with_short_link_loss(service):
+    """Data is right after a link loss of 3 s."""
     service.move()
     cut(service, 3, 90)
 
@@ -120,7 +125,8 @@ def test_data_with_short_link_loss(service):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("service", some(CUT, ("nvme",)), indirect=True)
 def test_data_with_long_link_loss(service):
-    """Whether queue pairs last as long or their users make new ones."""
+    """Data is right after a link loss of 40 s, whether queue pairs survive it
+    or users make new ones."""
     service.move()
     cut(service, 40, 300)
     service.move()
@@ -130,8 +136,8 @@ def test_data_with_long_link_loss(service):
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("served", ROUNDS, indirect=True)
 def test_repeated_connections(served, rounds):
-    """Of connecting, data and disconnecting, none of which leaves anything, nor
-    takes memory after the first fifth."""
+    """A hundred rounds of connect, data and disconnect leave nothing, and use
+    no more memory after the first fifth."""
     idle = ulp.counts(served.ports)
     growth = None
     for _ in range(5):
@@ -160,8 +166,9 @@ def goes_on_or_was_told(service, writing, goes_on):
 
 @pytest.mark.parametrize("service", UNBOUND, indirect=True)
 def test_host_is_unbound(service):
-    """Its driver goes in mid-I/O and comes again: who serves waits for it, and who
-    writes goes on or, where the disk went as well, is told and logs in anew."""
+    """The driver of the host is unbound during I/O and bound again. The target
+    waits for it, and the writer continues, or gets an error and logs in again
+    if the disk was removed, too."""
     writing = ulp.Writing(service, 200, script=service.stubborn())
     unbind_host(service)
     goes_on_or_was_told(service, writing, service.outlives_its_card)
@@ -170,8 +177,9 @@ def test_host_is_unbound(service):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("service", some(CUT, ("nfs",)), indirect=True)
 def test_target_is_reset(service):
-    """In mid-I/O: who writes waits for it and goes on, with a blank disk, file
-    system or socket, or is told when a disk that is another one is given up."""
+    """The target is reset during I/O. The writer waits and continues with an
+    empty disk, file system or socket, or gets an error if it abandons a
+    changed disk."""
     writing = ulp.Writing(service, 200, script=service.anew())
     reset_target(service)
     if not service.outlives_its_target:
@@ -179,13 +187,16 @@ def test_target_is_reset(service):
     goes_on_or_was_told(service, writing, service.outlives_its_target)
 
 
-# These come last: the next test has other guests.
-def unbind_host_until_told(it):
-    """Before there is a next connection. After half a second one went by RDMA, too,
-    but the host's module then was in use for 30 s and more."""
+# These come last, as the next test gets other guests.
+def unbind_host_until_notified(it):
+    """Unbinds the driver of the host before there is another connection.
+
+    After half a second one went over RDMA, too, but then the host's module
+    stayed in use for 30 s and more.
+    """
     it.on_host(UNBIND)
     it.on_target(f"""
-        is_told() {{ ! rdma resource show qp | grep -F 'comm [{it.owner}]'; }}
+        is_notified() {{ ! rdma resource show qp | grep -F 'comm [{it.owner}]'; }}
         again is_told""")
     it.on_host(BIND)
     it.ports[-1] = rdma.bring_up(it.host.vm, len(it.ports))
@@ -195,12 +206,12 @@ def unbind_host_until_told(it):
 @pytest.mark.parametrize("event", (
     pytest.param(partial(cut_link, seconds=3), id="cut-3"),
     pytest.param(partial(cut_link, seconds=40), id="cut-40", marks=pytest.mark.long),
-    pytest.param(unbind_host_until_told, id="unbound", marks=pytest.mark.long),
+    pytest.param(unbind_host_until_notified, id="unbound", marks=pytest.mark.long),
     pytest.param(reset_target, id="reset", marks=pytest.mark.long)))
 @pytest.mark.parametrize("dying", ("smc",), indirect=True)
 def test_both_ends_are_notified(dying, event):
-    """SMC-R gives a connection up: who writes is told, who serves takes the next,
-    and that goes by RDMA again."""
+    """If SMC-R loses a connection, writer and server are notified, and the
+    next connection uses RDMA again."""
     dying.move()
     job = dying.write_until_told()
     event(dying)

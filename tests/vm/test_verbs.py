@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Verbs whose effect only time, load or the loss of the device shows."""
+"""Verbs that behave differently only over time, under load or when the device
+is lost."""
 
 import re
 
@@ -13,7 +14,8 @@ pytestmark = pytest.mark.guests(count=1)
 
 
 def test_clocks(ports):
-    """Time stamps of completions, the mapped clock page and the PTP clock."""
+    """Time stamps of completions agree with the mapped clock page and the PTP
+    clock."""
     (port,) = ports
     clock = port.guest.check(
         f"ethtool -T {port.netdev} | sed -n 's/.*Clock: //p'").strip()
@@ -26,7 +28,8 @@ def test_moderated_and_resized_cqs(ports):
 
 
 def test_bound_window_at_exit(ports):
-    """A region does not go before the window in it; at a program's end both do."""
+    """A region is not destroyed before the window in it; both are at the exit
+    of the program."""
     (port,) = ports
     before = rdma.resources(port)
     port.guest.check("dmesg -C; rdma_exit_with_mw bind", 60)
@@ -35,8 +38,8 @@ def test_bound_window_at_exit(ports):
 
 
 def test_repost_after_errors(ports):
-    """A receive of an SRQ that is too small for a datagram completes with an error,
-    and a window whose bind was flushed is bound."""
+    """After a failed SRQ receive another one can be posted, and after a
+    flushed bind the window can be bound."""
     rdma.judged(ports[0], "rdma_repost", 4)
 
 
@@ -47,7 +50,8 @@ def test_forked_children(ports, how):
 
 @pytest.mark.parametrize("kind", ("rc", "srq", "ud"))
 def test_duplicate_completions_are_dropped(ports, kind):
-    """Each request of a program completes once, and its data is right."""
+    """If the device completes a request twice, a program sees one completion
+    and right data."""
     (port,) = ports
     with faults.armed(port.vm, "at=cqe every=3 times=0 do=duplicate") as twice:
         rdma.pingpong(kind, port, port, "-n 1000" + " -c" * (kind != "ud")).check()
@@ -55,7 +59,8 @@ def test_duplicate_completions_are_dropped(ports, kind):
 
 
 def test_driver_unbind(ports, lab):
-    """Doorbells, clock and device memory are zapped; verbs answer EIO."""
+    """After an unbind doorbells, clock and device memory are unmapped from
+    programs, and verbs fail with EIO."""
     (port,) = ports
     result = port.guest.run(f"rdma_unbind {SLOT}", 60)
     port.guest.check(BIND)

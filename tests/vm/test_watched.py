@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A card that is ill of itself fails the test, also where the driver has mended it:
-here by fault rules that the guest's root writes, of which the tests do not know.
-"""
+"""A faulty card fails the test even if the driver repairs it. Here the guest's
+root writes fault rules that the checks do not know."""
 
 import time
 
@@ -14,7 +13,7 @@ from fakernic_test.watched import TOGETHER, is_harmful
 
 pytestmark = pytest.mark.guests(count=1, x_guest_faults="on")
 
-HEALED_S = 1.5          # the driver looks for what was lost twice a second
+HEALED_S = 1.5          # the driver checks twice a second
 BROADCAST = "ping -b -c 1 -W 1 192.168.77.255"
 
 
@@ -25,7 +24,7 @@ def look(port):
 
 @pytest.fixture(name="sick")
 def sick_port(ports):
-    """The port; the log begins here, and what becomes of it is the test's."""
+    """A port with an empty log, which this test makes faulty."""
     (port,) = ports
     port.guest.check(f"{MOUNT_DEBUGFS}; dmesg -C")
     look(port)
@@ -46,7 +45,7 @@ def complaint(port):
 
 
 def test_healthy_card_passes(sick):
-    """A rule alone is nothing."""
+    """A fault rule that has not hit is no complaint."""
     rule(sick, "at=tx class=roce do=count")
     rdma.pingpong("rc", sick, sick, "-n 50").check()
     look(sick)
@@ -55,13 +54,14 @@ def test_healthy_card_passes(sick):
 @pytest.mark.parametrize("at, name", (("interrupt number=1", "lost_interrupts"),
                                       ("eqe", "lost_events")))
 def test_lost_interrupt_is_found(sick, at, name):
-    """Each time, though it is said once."""
+    """A lost interrupt or event is reported each time, though the driver logs
+    it once."""
     for _ in range(2):
         rule(sick, f"at={at} do=drop")
         sick.guest.run(BROADCAST)
         time.sleep(HEALED_S)
         assert f"{name}: 1" in complaint(sick)
-        look(sick)          # it is told of once
+        look(sick)          # the driver logs it once
 
 
 def test_restarted_queues_are_found(sick):
@@ -72,9 +72,10 @@ def test_restarted_queues_are_found(sick):
 
 
 def test_death_is_found(sick):
-    """Also if the test has cleared the log; unless it says that it did that."""
+    """A death is reported even if the test cleared the log, unless the test
+    called expect_repair()."""
     for is_asked in (False, True):
-        sick.guest.run(f"echo 'at=device do=fatal' >{FAULTS}")     # is not answered
+        sick.guest.run(f"echo 'at=device do=fatal' >{FAULTS}")     # gets no answer
         is_recovered(sick.guest)
         sick.guest.check("dmesg -C")
         if is_asked:
@@ -86,8 +87,8 @@ def test_death_is_found(sick):
 
 
 def test_one_check_covers_several_tests(sick):
-    """Whoever hurts the card hears what was before, and in which tests it may have
-    been; when nobody does, the last of them."""
+    """A check reports the tests since the last check. It runs after TOGETHER
+    tests, or before a test that harms the card."""
     rule(sick, "at=eqe do=drop")
     sick.guest.run(BROADCAST)
     time.sleep(HEALED_S)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""fakernic's own frames before two judges that know nothing of its code:
-Wireshark's dissectors, and an ICRC computed in Python (fakernic_test/wire.py).
+"""fakernic's frames before two independent judges: Wireshark's dissectors, and
+an ICRC computed in Python (fakernic_test/wire.py).
 
-Each row runs traffic between two guests while QEMU captures it, then has every
-RoCEv2 frame of the capture judged, and says which opcodes and header fields
-must have been there.
+Each row runs traffic between two guests while QEMU captures it. Then every
+RoCEv2 frame is judged. The row lists the opcodes and header fields that must
+occur.
 """
 
 import ipaddress
@@ -18,9 +18,9 @@ from fakernic_test import rdma, wire
 RXE_FRAMES = Path("/src/tests/wire/rxe.txt")
 VLAN_ID = 7
 VLAN_NETWORK = "192.168.78"
-VLAN_PCP = 5            # of Linux's priority 0 there
+VLAN_PCP = 5            # for Linux's priority 0
 DEFAULT_PKEY = 0xffff   # of full members (IBTA 10.9.2)
-GSI = 1                 # the queue pair of the managers
+GSI = 1                 # queue pair of the general services
 
 # BTH opcodes that the two directions of a row must show (IBTA 9.2.1).
 RC = {*range(0x15)}
@@ -30,9 +30,9 @@ UD = {0x64, 0x65}
 
 @pytest.fixture
 def judged(vms):
-    """Runs a function under capture; its RoCEv2 frames, all of them good, but
-    for the connection managers' unless it has some: what they still have to say
-    of a connection of before comes when it comes."""
+    """Runs a function under capture and returns its RoCEv2 frames, all of them
+    valid. MADs are left out unless the row has some, as those of an earlier
+    connection may come late."""
     def run(function, managed=False):
         with vms[0].capture() as path:
             function().check()
@@ -69,14 +69,15 @@ def test_every_operation(ports, judged, kind, wanted, family):
 
 @FAMILIES
 def test_connection_manager(ports, judged, family):
-    """The MADs of rdma_cm, UD on QP 1, and the RC traffic of rping."""
+    """The MADs of rdma_cm (UD on QP 1) and the RC traffic of rping are valid."""
     frames = judged(lambda: rdma.rping(*ports, 3, 3000, family), managed=True)
     assert sum(frame.dest_qp == GSI for frame in frames) >= 3
 
 
 @pytest.fixture
 def hop_limit(ports):
-    """Linux puts the route's hop limit in place of the application's."""
+    """Checks the hop limit: Linux uses the route's instead of the
+    application's."""
     def set_all(limit):
         for port in ports:
             port.guest.check(
@@ -91,7 +92,8 @@ def hop_limit(ports):
 @pytest.mark.parametrize("kind", ("rc", "ud"))
 def test_traffic_class_hop_limit_and_flow_label(ports, judged, hop_limit, kind,
                                                 family):
-    """On the wire, and (rdma_verify looks) in the GRH of a UD receive."""
+    """Traffic class, hop limit and flow label are right on the wire, and in
+    the GRH of a UD receive (rdma_verify)."""
     label = 0xabcde
     frames = judged(lambda: rdma.verify(
         kind, *ports, f"-n 2 -T {0x68} -H {hop_limit} -F {label}", family))
@@ -104,7 +106,7 @@ def test_traffic_class_hop_limit_and_flow_label(ports, judged, hop_limit, kind,
 
 @FAMILIES
 def test_multicast(ports, judged, family):
-    """To the Ethernet address that goes with the group, and heard there."""
+    """Frames go to the Ethernet address of the group and are received there."""
     group = ipaddress.ip_address(rdma.GROUPS[family])
     frames = judged(lambda: rdma.verify("ud", *ports, f"-n 2 -M {group}",
                                         family))
@@ -117,7 +119,7 @@ def test_multicast(ports, judged, family):
 
 @pytest.fixture
 def vlan_indexes(ports):
-    """GIDs of a VLAN interface in each guest."""
+    """GID indexes of a VLAN interface in each guest."""
     for port in ports:
         port.guest.check(f"""
             modprobe 8021q
@@ -133,7 +135,7 @@ def vlan_indexes(ports):
 
 @pytest.mark.parametrize("kind", ("rc", "ud"))
 def test_vlan(ports, judged, vlan_indexes, kind):
-    """The GID of a VLAN interface has its frames tagged."""
+    """Frames of a GID of a VLAN interface are tagged."""
     frames = judged(lambda: rdma.verify(kind, *ports, "-n 2",
                                         indexes=vlan_indexes))
     assert {frame.vlan for frame in frames} == {VLAN_ID}
@@ -141,7 +143,8 @@ def test_vlan(ports, judged, vlan_indexes, kind):
 
 @pytest.fixture
 def one_frame(ports, judged):
-    """A function: the one frame of a rdma_headers, and its QP's number."""
+    """A function that returns the one frame of an rdma_headers, and its QP's
+    number."""
     def run(options, target, index):
         command = f"rdma_headers {options} -g {index} ::ffff:{target}"
         answers = []
@@ -157,7 +160,8 @@ def one_frame(ports, judged):
     (0xffffffff, 0x80012345, 0x80012345)),
     ids=("as-asked", "own", "own-and-privileged"))
 def test_queue_key(ports, one_frame, asked, own, sent):
-    """The work request's, or the QP's if its top bit is set (IBTA 10.2.5)."""
+    """The Q_Key is the work request's, or the QP's if its top bit is set (IBTA
+    10.2.5)."""
     frame, qpn = one_frame(f"-q {asked} -Q {own}", ports[1].ip4,
                            ports[0].gid_index())
     assert (frame.qkey, frame.source_qp) == (sent, qpn), frame.data.hex()
@@ -166,7 +170,8 @@ def test_queue_key(ports, one_frame, asked, own, sent):
 @pytest.mark.parametrize("kind", ("ud", "uc"))
 @pytest.mark.parametrize("level", (0, 3, 7))
 def test_service_level(ports, one_frame, vlan_indexes, kind, level):
-    """It is the tag's priority (IBTA A16.4.1.4); without a tag it is lost."""
+    """The service level is the tag's priority (IBTA A16.4.1.4); without a tag
+    it is not sent."""
     options = f"-t {kind} -L {level} -T 0xb8"
     frame, _ = one_frame(options, f"{VLAN_NETWORK}.2", vlan_indexes[0])
     assert (frame.vlan, frame.pcp) == (VLAN_ID, level), frame.data.hex()
@@ -188,7 +193,7 @@ def test_other_gids_stay_untagged(ports, judged, vlan_indexes):
 
 
 def test_judges_detect_errors(ports, vms, tmp_path):
-    """A wrong bit, and a frame whose end is missing."""
+    """Both judges reject a frame with a wrong bit, and one without its end."""
     with vms[0].capture() as path:
         rdma.pingpong("rc", *ports, "-n 5").check()
     frame = wire.roce_frames(path)[0]
@@ -207,7 +212,7 @@ def test_judges_detect_errors(ports, vms, tmp_path):
 
 
 def test_icrc_agrees_with_rxe():
-    """The same judge finds no fault with frames that Linux made."""
+    """The ICRC judge accepts the frames of Soft-RoCE."""
     frames = [bytes.fromhex("".join(re.findall(r"^ ([0-9a-f]+)$", part, re.M)))
               for part in re.split(r"^frame \d+$", RXE_FRAMES.read_text(
                   encoding="utf-8"), flags=re.M)[1:]]
