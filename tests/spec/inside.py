@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """
 What is seen and broken from outside has one name everywhere: in the device's
-tables, in the schema of QMP, in qemu-hw/README.md.
+tables, in the schema of QMP, in the documents of qemu-hw.
 """
 
 import json
 import re
 
-import document
-from headers import DOCUMENT, SpecError
+from headers import SpecError
 
 SCHEMA = 'qemu-hw/qmp/fakernic.json'
+RULES = 'qemu-hw/FAULTS.md'
+INSIDE = 'qemu-hw/INSPECTION.md'
 README = 'qemu-hw/README.md'
 FAULTS = 'qemu-hw/roce/fault.c'
 QUERIES = 'qemu-hw/device/query.c'
@@ -119,17 +120,17 @@ def properties(tree):
                                re.M)})
 
 
-def unnamed(tree, of, names):
-    """What a document does not quote of {kind: names}."""
+def unnamed(tree, names, *documents):
+    """What documents do not quote of {kind: names}."""
     quoted = set(re.findall(r'[\w-]+', ' '.join(
-        re.findall(r'`+([^`]+)`+', tree.read(of)))))
-    return [f'{of} does not name the {kind} {name}'
+        re.findall(r'`+([^`]+)`+', ''.join(map(tree.read, documents))))))
+    return [f'{", ".join(documents)}: no {kind} {name}'
             for kind, of_kind in names.items() for name in of_kind
             if name not in quoted]
 
 
 def documented_inside(tree):
-    """README and data sheet name all that is seen and broken from outside"""
+    """the documents name all that is seen and broken from outside"""
     language = {'point': points(tree), 'word': words(tree),
                 'action': table(tree, 'fault_actions', FAULTS),
                 'class': table(tree, 'fault_classes', FAULTS),
@@ -138,8 +139,8 @@ def documented_inside(tree):
             'command or event': [
                 name for name, one in schema(tree).items()
                 if 'command' in one or 'event' in one]}
-    return (unnamed(tree, README, language | seen) +
-            unnamed(tree, DOCUMENT, language))
+    return (unnamed(tree, language, RULES) +
+            unnamed(tree, seen, README, RULES, INSIDE))
 
 
 def offered(tree):
@@ -157,25 +158,22 @@ def offered(tree):
     return found
 
 
-def sheet_actions(tree):
-    """the data sheet's actions at each point of fault rules are the engine's"""
+def documented_actions(tree):
+    """the documented actions at each point of fault rules are the engine's"""
     every = set(table(tree, 'fault_actions', FAULTS))
-    printed = {}
-    for _, heads, rows in document.tables(tree):
-        if heads[0] != 'at':
-            continue
-        for at, _, text in rows:
-            common, *also = text.split(';')
-            for point in re.findall(r'[\w-]+', at):
-                said = ' '.join([common] + [words for words in also
-                                            if words.split()[0] == point])
-                printed[point] = every.intersection(
-                    re.findall(r'[\w-]+', said))
+    found = {}
+    rows = tree.read(RULES).split('| at | when | do |')[1].split('\n\n')[0]
+    for at, _, text in re.findall(r'^\| (.*?) \| (.*?) \| (.*?) \|$', rows, re.M):
+        common, *also = text.split(';')
+        for point in re.findall(r'`([\w-]+)`', at):
+            said = ' '.join([common] + [words for words in also if
+                                        words.strip().startswith(f'`{point}`')])
+            found[point] = every.intersection(re.findall(r'`([\w-]+)`', said))
     engine = offered(tree)
-    return [f'at {point}: the data sheet has {sorted(printed.get(point, ()))}, '
-            f'the engine {sorted(engine.get(point, ()))}'
-            for point in sorted(printed.keys() | engine.keys())
-            if printed.get(point) != engine.get(point)]
+    return [f'at {point}: {RULES} has {sorted(found.get(point, ()))}, the '
+            f'engine {sorted(engine.get(point, ()))}'
+            for point in sorted(found.keys() | engine.keys())
+            if found.get(point) != engine.get(point)]
 
 
 def traced_devices(tree):
@@ -188,4 +186,4 @@ def traced_devices(tree):
                  form.startswith('"%s'))]
 
 
-CHECKS = (schema_names, documented_inside, sheet_actions, traced_devices)
+CHECKS = (schema_names, documented_inside, documented_actions, traced_devices)

@@ -62,7 +62,7 @@ RULES = """a rule is words NAME=VALUE in quotes; at and do are needed:
   its name   id
 
 A wrong word is answered with what could stand there. All of them are explained
-in fakernic's qemu-hw/README.md, "Breaking it".
+in fakernic's qemu-hw/FAULTS.md.
 
   fakernic-lab fault node1 "at=tx opcode=rc-send* nth=3 do=drop"
   fakernic-lab fault node2 "at=command cmd=CREATE_CQ status=7 do=fail"

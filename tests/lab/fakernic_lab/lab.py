@@ -258,7 +258,7 @@ class Lab:
     to a network of the host's instead; machines of another host are on it, too,
     if theirs have other numbers: FIRST is that of the first here. With STAYS
     the machines outlive this process. FAULTS are pairs of a machine's name, or
-    None for all, and a rule for its device (qemu-hw/README.md); with RECORD each
+    None for all, and a rule for its device (qemu-hw/FAULTS.md); with RECORD each
     device leaves the file "record" behind, for make_timeline(). TELL gets a line
     now and then while they boot.
     """

@@ -103,7 +103,7 @@ class Machine:
     write: see file_name(). MACHINE is QEMU's, with options; without PORTS
     the devices are on its first bus, not each below a root port of its own. By
     CPU_NICE, a property of its fakernics, the threads of its processors are below
-    the one that feeds them: qemu-hw/README.md, "Priorities"."""
+    the one that feeds them: qemu-hw/SCHEDULING.md."""
 
     def __init__(self, name, directory, nics=(), image=None, memory=None, cpus=1,
                  mounts=(), extra=(), trace=(), qemu=None, sockets=None,

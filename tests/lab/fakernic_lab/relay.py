@@ -3,7 +3,7 @@
 
 It is a program of its own, relay/relay.c, whose ends are `-netdev stream`
 sockets; with more than two it is a switch. What it does to frames is said by
-fault rules, the device's (qemu-hw/README.md): at=tx of what an end sends, at=rx
+fault rules, the device's (qemu-hw/FAULTS.md): at=tx of what an end sends, at=rx
 of what comes to it. An end that reads slowly slows the others down; one that
 takes nothing for 3.5 s loses frames, among three or more one that stalls the
 others for more than a tenth of the time.
