@@ -33,8 +33,8 @@
 #define FAKERNIC_POLL_PERIOD	(HZ / 2)
 #define FAKERNIC_POLLS_PER_COMMAND	10
 #define FAKERNIC_PAUSE_MAX_S	64
-#define FAKERNIC_HELD_PERIOD	HZ	/* check again while it is held */
-#define FAKERNIC_WELL_S		60	/* healthy that long: reset pause_s */
+#define FAKERNIC_QUIESCED_PERIOD	HZ	/* check again while quiesced */
+#define FAKERNIC_HEALTHY_S		60	/* after that, reset pause_s */
 #define FAKERNIC_WAKES		3	/* repeated wake-ups of users */
 
 /* Starts recover_work after 'delay' jiffies, unless recovery is stopped. */
@@ -55,7 +55,7 @@ static void fakernic_recover_later(struct fakernic_health *health)
 {
 	spin_lock(&health->lock);
 	if (health->watched)
-		queue_work(system_long_wq, &health->ill_work);
+		queue_work(system_long_wq, &health->error_work);
 	spin_unlock(&health->lock);
 	fakernic_recover_in(health, health->pause_s * HZ);
 }
@@ -73,10 +73,10 @@ static void fakernic_fatal_work(struct work_struct *work)
 
 	fakernic_cqs_kick(dev);
 	/* Already reported, or stopped by the driver itself. */
-	if (READ_ONCE(dev->fatal_told) ||
+	if (READ_ONCE(dev->death_reported) ||
 	    health->cause == FAKERNIC_DEATH_NONE)
 		return;
-	WRITE_ONCE(dev->fatal_told, true);
+	WRITE_ONCE(dev->death_reported, true);
 	health->deaths++;
 	dev_err(&dev->pdev->dev, "device is dead: %s%s%s\n",
 		fakernic_death_name(health->cause),
@@ -86,7 +86,7 @@ static void fakernic_fatal_work(struct work_struct *work)
 	fakernic_port_end(dev);
 	fakernic_cqs_wake_users(dev);
 	WRITE_ONCE(health->wakes, FAKERNIC_WAKES);
-	if (time_after(jiffies, health->up_since + FAKERNIC_WELL_S * HZ))
+	if (time_after(jiffies, health->up_since + FAKERNIC_HEALTHY_S * HZ))
 		health->pause_s = 0;
 	fakernic_recover_later(health);
 }
@@ -96,8 +96,8 @@ fakernic_health_reporter(struct fakernic_health *health)
 {
 	switch (health->cause) {
 	case FAKERNIC_DEATH_TIMEOUT:
-	case FAKERNIC_DEATH_NONSENSE:
-	case FAKERNIC_DEATH_KEEPS:
+	case FAKERNIC_DEATH_INVALID_ANSWER:
+	case FAKERNIC_DEATH_NOT_RELEASED:
 		return health->cmdq;
 	default:
 		return health->fatal;
@@ -105,7 +105,7 @@ fakernic_health_reporter(struct fakernic_health *health)
 }
 
 /* Sets the reporter of the cause and "fw" to the error state. */
-static void fakernic_health_is_ill(struct fakernic_health *health)
+static void fakernic_health_set_error(struct fakernic_health *health)
 {
 	const enum devlink_health_reporter_state error =
 		DEVLINK_HEALTH_REPORTER_STATE_ERROR;
@@ -121,17 +121,17 @@ static void fakernic_health_is_ill(struct fakernic_health *health)
  * may have died again. This work waits for the lock, so it sets the error state
  * afterwards. Otherwise devlink would ignore a user's request to recover.
  */
-static void fakernic_ill_work(struct work_struct *work)
+static void fakernic_error_work(struct work_struct *work)
 {
 	struct fakernic_health *health =
-		container_of(work, struct fakernic_health, ill_work);
+		container_of(work, struct fakernic_health, error_work);
 	struct fakernic_dev *dev =
 		container_of(health, struct fakernic_dev, health);
 
 	devl_lock(health->devlink);
 	mutex_lock(&dev->life_lock);
-	if (READ_ONCE(dev->dead) && !READ_ONCE(dev->held))
-		fakernic_health_is_ill(health);
+	if (READ_ONCE(dev->dead) && !READ_ONCE(dev->quiesced))
+		fakernic_health_set_error(health);
 	mutex_unlock(&dev->life_lock);
 	devl_unlock(health->devlink);
 }
@@ -147,12 +147,12 @@ static void fakernic_recover_work(struct work_struct *work)
 	struct devlink_health_reporter *reporter =
 		fakernic_health_reporter(health);
 
-	/* ill_work must not set the error state between the calls below. */
-	flush_work(&health->ill_work);
+	/* error_work must not set the error state between the calls below. */
+	flush_work(&health->error_work);
 	if (!READ_ONCE(dev->dead))
 		return;
-	if (fakernic_life_is_held(dev)) {
-		fakernic_recover_in(health, FAKERNIC_HELD_PERIOD);
+	if (fakernic_hw_must_wait(dev)) {
+		fakernic_recover_in(health, FAKERNIC_QUIESCED_PERIOD);
 		return;
 	}
 	health->pause_s = clamp(2 * health->pause_s, 1U, FAKERNIC_PAUSE_MAX_S);
@@ -160,7 +160,7 @@ static void fakernic_recover_work(struct work_struct *work)
 	devlink_health_reporter_state_update(reporter, healthy);
 	devlink_health_report(reporter, fakernic_death_name(health->cause),
 			      dev);
-	fakernic_life_give_up(dev);
+	fakernic_hw_abandon(dev);
 }
 
 /*
@@ -192,8 +192,8 @@ static void fakernic_poll_work(struct work_struct *work)
 		lives = dev->up && !READ_ONCE(dev->dead) &&
 			!fakernic_cmdq_check(dev);
 		if (lives) {
-			fakernic_eqs_look(dev);
-			fakernic_netdev_look(dev);
+			fakernic_eqs_check(dev);
+			fakernic_netdev_check(dev);
 		} else if (dev->up && READ_ONCE(dev->dead)) {
 			fakernic_wake_again(dev);
 		}
@@ -210,7 +210,7 @@ static void fakernic_poll_work(struct work_struct *work)
  * Sets all reporters to the healthy state, unless the device has died again
  * since it came up.
  */
-static void fakernic_health_is_well(struct fakernic_dev *dev)
+static void fakernic_health_set_healthy(struct fakernic_dev *dev)
 {
 	const enum devlink_health_reporter_state healthy =
 		DEVLINK_HEALTH_REPORTER_STATE_HEALTHY;
@@ -233,8 +233,8 @@ void fakernic_health_bus_error(struct fakernic_dev *dev)
 	/* No other code writes the cause while the device is down. */
 	if (health->cause == FAKERNIC_DEATH_NONE)
 		health->cause = FAKERNIC_DEATH_BUS;
-	fakernic_health_is_ill(health);
-	fakernic_recover_in(health, FAKERNIC_HELD_PERIOD);
+	fakernic_health_set_error(health);
+	fakernic_recover_in(health, FAKERNIC_QUIESCED_PERIOD);
 }
 
 void fakernic_health_update(struct fakernic_dev *dev, int ret)
@@ -242,11 +242,11 @@ void fakernic_health_update(struct fakernic_dev *dev, int ret)
 	struct fakernic_health *health = &dev->health;
 
 	if (!ret) {
-		fakernic_health_is_well(dev);
+		fakernic_health_set_healthy(dev);
 		return;
 	}
 	dev_err(&dev->pdev->dev, "device does not come up: %d\n", ret);
-	fakernic_health_is_ill(health);
+	fakernic_health_set_error(health);
 	fakernic_recover_later(health);
 }
 
@@ -257,16 +257,16 @@ static int fakernic_health_recover(struct devlink_health_reporter *reporter,
 	struct fakernic_dev *dev = devlink_health_reporter_priv(reporter);
 	struct fakernic_health *health = &dev->health;
 	/* context is the report's; it is NULL if a user requests this. */
-	int ret = fakernic_life_recover(dev, !context);
+	int ret = fakernic_hw_recover(dev, !context);
 
 	if (ret) {
 		dev_err(&dev->pdev->dev,
-			"device cannot be recovered: %d; next try in %u s\n",
+			"device cannot be recovered: %d; next attempt in %u s\n",
 			ret, health->pause_s);
 		fakernic_recover_later(health);
 		return ret;
 	}
-	fakernic_health_is_well(dev);
+	fakernic_health_set_healthy(dev);
 	health->recoveries++;
 	dev_info(&dev->pdev->dev, "device is recovered\n");
 	return 0;
@@ -280,7 +280,7 @@ static int fakernic_health_diagnose(struct devlink_health_reporter *reporter,
 	struct fakernic_health *health = &dev->health;
 	bool dead = READ_ONCE(dev->dead);
 
-	devlink_fmsg_string_pair_put(msg, "state", dead ? "dead" : "well");
+	devlink_fmsg_string_pair_put(msg, "state", dead ? "dead" : "healthy");
 	devlink_fmsg_string_pair_put(msg, "cause",
 				     fakernic_death_name(health->cause));
 	devlink_fmsg_u32_pair_put(msg, "deaths", health->deaths);
@@ -337,10 +337,10 @@ static int fakernic_cmdq_dump(struct devlink_health_reporter *reporter,
  * not answer a NOP gets no other command. On a dead device the NOP fails at
  * once and so do later commands.
  */
-static int fakernic_health_listens(struct fakernic_dev *dev,
+static int fakernic_health_answers(struct fakernic_dev *dev,
 				   struct netlink_ext_ack *extack)
 {
-	if (fakernic_cmd_ask_nop(dev) != -ETIMEDOUT)
+	if (fakernic_cmd_ping(dev) != -ETIMEDOUT)
 		return 0;
 	NL_SET_ERR_MSG(extack, "the device does not answer");
 	return -ETIMEDOUT;
@@ -353,14 +353,14 @@ static int fakernic_fw_dump(struct devlink_health_reporter *reporter,
 {
 	struct fakernic_dev *dev = devlink_health_reporter_priv(reporter);
 	char *text, *rest, *line;
-	int ret = fakernic_health_listens(dev, extack);
+	int ret = fakernic_health_answers(dev, extack);
 
 	if (ret)
 		return ret;
 	text = fakernic_dump_text(dev, FAKERNIC_DUMP_RECORDER, 0);
 	rest = text;
 	if (IS_ERR(text)) {
-		NL_SET_ERR_MSG(extack, "the device tells nothing");
+		NL_SET_ERR_MSG(extack, "the device returned no dump");
 		return PTR_ERR(text);
 	}
 	devlink_fmsg_arr_pair_nest_start(msg, "events");
@@ -382,10 +382,10 @@ static int fakernic_fw_test(struct devlink_health_reporter *reporter,
 	int ret;
 
 	if (!(dev->features & FAKERNIC_FEATURE_FAULTS)) {
-		NL_SET_ERR_MSG(extack, "the device takes no fault rules");
+		NL_SET_ERR_MSG(extack, "the device does not accept fault rules");
 		return -EOPNOTSUPP;
 	}
-	ret = fakernic_health_listens(dev, extack);
+	ret = fakernic_health_answers(dev, extack);
 	if (ret)
 		return ret;
 	ret = fakernic_cmd_fault(dev, rule);
@@ -457,11 +457,11 @@ static int fakernic_reload_down(struct devlink *devlink, bool netns_change,
 				struct netlink_ext_ack *extack)
 {
 	if (netns_change) {
-		NL_SET_ERR_MSG(extack, "namespaces cannot be changed");
+		NL_SET_ERR_MSG(extack, "the network namespace cannot be changed");
 		return -EOPNOTSUPP;
 	}
-	fakernic_life_hold(fakernic_devlink_dev(devlink),
-			   FAKERNIC_HELD_BY_RELOAD, true);
+	fakernic_hw_quiesce(fakernic_devlink_dev(devlink),
+			    FAKERNIC_QUIESCE_RELOAD, true);
 	return 0;
 }
 
@@ -474,7 +474,7 @@ static int fakernic_reload_up(struct devlink *devlink,
 	struct fakernic_dev *dev = fakernic_devlink_dev(devlink);
 	int ret;
 
-	ret = fakernic_life_go_on(dev, FAKERNIC_HELD_BY_RELOAD);
+	ret = fakernic_hw_resume(dev, FAKERNIC_QUIESCE_RELOAD);
 	if (ret == -EBUSY) {
 		NL_SET_ERR_MSG(extack, "the device is being reset");
 		return ret;
@@ -499,7 +499,7 @@ int fakernic_health_init(struct fakernic_dev *dev)
 
 	spin_lock_init(&health->lock);
 	INIT_WORK(&dev->fatal_work, fakernic_fatal_work);
-	INIT_WORK(&health->ill_work, fakernic_ill_work);
+	INIT_WORK(&health->error_work, fakernic_error_work);
 	INIT_DELAYED_WORK(&health->poll_work, fakernic_poll_work);
 	INIT_DELAYED_WORK(&health->recover_work, fakernic_recover_work);
 	health->up_since = jiffies;
@@ -564,17 +564,17 @@ void fakernic_health_start(struct fakernic_dev *dev)
 		fakernic_recover_later(health);
 }
 
-void fakernic_health_rest(struct fakernic_dev *dev)
+void fakernic_health_disable(struct fakernic_dev *dev)
 {
 	fakernic_health_watch(&dev->health, false);
 	cancel_delayed_work_sync(&dev->health.poll_work);
 	cancel_delayed_work_sync(&dev->health.recover_work);
-	cancel_work_sync(&dev->health.ill_work);
+	cancel_work_sync(&dev->health.error_work);
 }
 
 void fakernic_health_stop(struct fakernic_dev *dev)
 {
 	/* First, as reports require that devlink is registered. */
-	fakernic_health_rest(dev);
+	fakernic_health_disable(dev);
 	devlink_unregister(dev->health.devlink);
 }

@@ -17,14 +17,14 @@ struct fakernic_dev;
 
 enum fakernic_death {
 	FAKERNIC_DEATH_NONE,		/* alive, or stopped by the driver */
-	FAKERNIC_DEATH_GONE,		/* does not answer on the bus */
+	FAKERNIC_DEATH_ABSENT,		/* does not answer on the bus */
 	FAKERNIC_DEATH_FATAL,		/* the device reports FATAL */
 	FAKERNIC_DEATH_RESET,		/* reset by someone else */
 	FAKERNIC_DEATH_BUS,		/* AER reports a bus error */
-	FAKERNIC_DEATH_UNBORN,		/* does not come up */
+	FAKERNIC_DEATH_BRING_UP,	/* does not come up */
 	FAKERNIC_DEATH_TIMEOUT,		/* a command timed out */
-	FAKERNIC_DEATH_NONSENSE,	/* invalid command completion */
-	FAKERNIC_DEATH_KEEPS,		/* does not release object or page */
+	FAKERNIC_DEATH_INVALID_ANSWER,	/* completion or object number */
+	FAKERNIC_DEATH_NOT_RELEASED,	/* keeps an object or page */
 };
 
 struct fakernic_health {
@@ -33,10 +33,10 @@ struct fakernic_health {
 	struct devlink_health_reporter *cmdq;
 	struct devlink_health_reporter *fw;	/* the device's own reports */
 	struct delayed_work poll_work;
-	struct work_struct ill_work;		/* sets devlink's state */
+	struct work_struct error_work;	/* sets devlink's state */
 	struct delayed_work recover_work;
 	spinlock_t lock;		/* watched */
-	bool watched;			/* ill_work, recover_work allowed */
+	bool watched;			/* error_work, recover_work allowed */
 	unsigned long up_since;		/* jiffies */
 	u32 pause_s;			/* before the next recovery */
 	unsigned int wakes;		/* repeated wake-ups still to do */
@@ -49,7 +49,7 @@ struct fakernic_health {
 	u32 fatal_code;
 	u32 in_flight;			/* commands */
 	/* cmdq.c has logged since ENABLE that fault rules are in use */
-	u32 faults_told;
+	u32 faults_logged;
 };
 
 /*
@@ -68,7 +68,7 @@ void fakernic_health_start(struct fakernic_dev *dev);
  * Stops polling and automatic recovery, and waits for a recovery that is
  * running. A user can still request one by devlink. May be called again.
  */
-void fakernic_health_rest(struct fakernic_dev *dev);
+void fakernic_health_disable(struct fakernic_dev *dev);
 
 /* The same, and unregisters the device from devlink. */
 void fakernic_health_stop(struct fakernic_dev *dev);

@@ -31,9 +31,9 @@
 #include "rdma/ibdev.h"
 #include "lifecycle.h"
 
-#define FAKERNIC_BUS_PATIENCE	(10 * HZ)
+#define FAKERNIC_BUS_TIMEOUT	(10 * HZ)
 
-int fakernic_life_start(struct fakernic_dev *dev)
+int fakernic_hw_start(struct fakernic_dev *dev)
 {
 	int ret;
 
@@ -56,7 +56,7 @@ int fakernic_life_start(struct fakernic_dev *dev)
 		goto err_end;
 	ret = fakernic_cmd_nop(dev);
 	if (ret) {
-		dev_err(&dev->pdev->dev, "command queue does not work: %d\n",
+		dev_err(&dev->pdev->dev, "command queue test failed: %d\n",
 			ret);
 		goto err_end;
 	}
@@ -69,7 +69,7 @@ int fakernic_life_start(struct fakernic_dev *dev)
 	return 0;
 
 err_end:
-	fakernic_life_end(dev);
+	fakernic_hw_stop(dev);
 	return ret;
 }
 
@@ -77,33 +77,33 @@ err_end:
  * All objects must be destroyed by now. After the reset the device assigns
  * their numbers again.
  */
-static void fakernic_life_owes_nothing(struct xarray *all)
+static void fakernic_check_empty(struct xarray *all)
 {
 	if (WARN_ON(!xa_empty(all)))
 		xa_destroy(all);
 }
 
-void fakernic_life_end(struct fakernic_dev *dev)
+void fakernic_hw_stop(struct fakernic_dev *dev)
 {
 	/* Callers that still wait for a command fail. */
 	fakernic_cmdq_end(dev);
 	pci_clear_master(dev->pdev);
 	/* Interrupts queue the works below, and these use the event queues. */
-	fakernic_eqs_silence(dev);
+	fakernic_eqs_free_irqs(dev);
 	cancel_delayed_work_sync(&dev->port.work);
 	/* The work may have set the link up again in the meantime. */
 	fakernic_port_end(dev);
 	cancel_delayed_work_sync(&dev->page_request_work);
 	cancel_work_sync(&dev->fatal_work);
 	fakernic_eqs_cleanup(dev);
-	fakernic_life_owes_nothing(&dev->cqs);
-	fakernic_life_owes_nothing(&dev->qps);
-	fakernic_life_owes_nothing(&dev->srqs);
-	fakernic_life_owes_nothing(&dev->counters);
-	fakernic_life_owes_nothing(&dev->odps);
+	fakernic_check_empty(&dev->cqs);
+	fakernic_check_empty(&dev->qps);
+	fakernic_check_empty(&dev->srqs);
+	fakernic_check_empty(&dev->counters);
+	fakernic_check_empty(&dev->odps);
 }
 
-int fakernic_life_show(struct fakernic_dev *dev)
+int fakernic_hw_register(struct fakernic_dev *dev)
 {
 	int ret;
 
@@ -117,10 +117,10 @@ int fakernic_life_show(struct fakernic_dev *dev)
 	}
 	dev->up = true;
 	/* fatal_work reports the next death, or one during the bring-up. */
-	WRITE_ONCE(dev->fatal_told, false);
+	WRITE_ONCE(dev->death_reported, false);
 	/*
 	 * Pairs with queue_work() after dead is set: either this code sees
-	 * dead, or fatal_work sees that fatal_told is false.
+	 * dead, or fatal_work sees that death_reported is false.
 	 */
 	smp_mb();
 	if (READ_ONCE(dev->dead))
@@ -129,26 +129,26 @@ int fakernic_life_show(struct fakernic_dev *dev)
 }
 
 /* Never returns -EBUSY: callers take that for "nothing to do". */
-static int fakernic_life_up(struct fakernic_dev *dev)
+static int fakernic_hw_bring_up(struct fakernic_dev *dev)
 {
 	int ret;
 
-	ret = fakernic_life_start(dev);
+	ret = fakernic_hw_start(dev);
 	if (!ret) {
-		ret = fakernic_life_show(dev);
-		trace_fakernic_life(dev->pdev, "comes up", ret);
+		ret = fakernic_hw_register(dev);
+		trace_fakernic_life(dev->pdev, "brought up", ret);
 		if (ret)
-			fakernic_life_end(dev);
+			fakernic_hw_stop(dev);
 	}
 	return ret == -EBUSY ? -EIO : ret;
 }
 
-static void fakernic_life_down(struct fakernic_dev *dev, bool gently)
+static void fakernic_hw_tear_down(struct fakernic_dev *dev, bool gently)
 {
 	if (!dev->up)
 		return;
 	dev->up = false;
-	trace_fakernic_life(dev->pdev, "goes down", 0);
+	trace_fakernic_life(dev->pdev, "torn down", 0);
 	if (!gently || fakernic_cmdq_check(dev)) {
 		fakernic_cmdq_end(dev);
 		fakernic_cqs_kick(dev);
@@ -156,64 +156,64 @@ static void fakernic_life_down(struct fakernic_dev *dev, bool gently)
 	fakernic_port_end(dev);
 	fakernic_ib_remove(dev);
 	fakernic_netdev_detach(dev);
-	fakernic_life_end(dev);
+	fakernic_hw_stop(dev);
 }
 
-void fakernic_life_claim(struct fakernic_dev *dev,
-			 enum fakernic_holder holder)
+void fakernic_hw_announce(struct fakernic_dev *dev,
+			  enum fakernic_quiesce_reason reason)
 {
-	if (holder == FAKERNIC_HELD_BY_BUS)
-		WRITE_ONCE(dev->bus_held_at, jiffies);
-	set_bit(holder, &dev->held);
+	if (reason == FAKERNIC_QUIESCE_BUS)
+		WRITE_ONCE(dev->bus_error_at, jiffies);
+	set_bit(reason, &dev->quiesced);
 }
 
 /*
  * A suspend and a bus error leave a device alone that was already dead. It
  * has been stopped, and devlink's settings decide whether it is recovered.
  */
-static bool fakernic_life_leaves(struct fakernic_dev *dev,
-				 enum fakernic_holder holder)
+static bool fakernic_hw_stays_dead(struct fakernic_dev *dev,
+				   enum fakernic_quiesce_reason reason)
 {
-	return dev->found_dead && (holder == FAKERNIC_HELD_BY_SLEEP ||
-				   holder == FAKERNIC_HELD_BY_BUS);
+	return dev->was_dead && (reason == FAKERNIC_QUIESCE_SUSPEND ||
+				 reason == FAKERNIC_QUIESCE_BUS);
 }
 
-void fakernic_life_hold(struct fakernic_dev *dev, enum fakernic_holder holder,
-			bool gently)
+void fakernic_hw_quiesce(struct fakernic_dev *dev,
+			 enum fakernic_quiesce_reason reason, bool gently)
 {
 	/* First, because the lock's owner may be waiting for a command. */
-	fakernic_life_claim(dev, holder);
+	fakernic_hw_announce(dev, reason);
 	mutex_lock(&dev->life_lock);
-	if (dev->up || READ_ONCE(dev->held) == BIT(holder))
-		dev->found_dead = READ_ONCE(dev->dead);
-	if (!fakernic_life_leaves(dev, holder))
-		fakernic_life_down(dev, gently);
+	if (dev->up || READ_ONCE(dev->quiesced) == BIT(reason))
+		dev->was_dead = READ_ONCE(dev->dead);
+	if (!fakernic_hw_stays_dead(dev, reason))
+		fakernic_hw_tear_down(dev, gently);
 	mutex_unlock(&dev->life_lock);
 }
 
-bool fakernic_life_is_held(struct fakernic_dev *dev)
+bool fakernic_hw_must_wait(struct fakernic_dev *dev)
 {
-	unsigned long held = READ_ONCE(dev->held);
+	unsigned long reasons = READ_ONCE(dev->quiesced);
 
-	if (held == BIT(FAKERNIC_HELD_BY_BUS))
-		return time_before(jiffies, READ_ONCE(dev->bus_held_at) +
-						    FAKERNIC_BUS_PATIENCE);
-	return held;
+	if (reasons == BIT(FAKERNIC_QUIESCE_BUS))
+		return time_before(jiffies, READ_ONCE(dev->bus_error_at) +
+						    FAKERNIC_BUS_TIMEOUT);
+	return reasons;
 }
 
 /*
- * Ends the bus's hold: it did not resume the device in time, or a user does
- * not wait. Linux may have marked the device as gone. If it still answers,
- * the mark is cleared so that the device can be used.
+ * Stops waiting for the bus: it did not resume the device in time, or a user
+ * does not wait. Linux may have marked the device as absent. If it still
+ * answers, the mark is cleared so that the device can be used.
  */
-static void fakernic_life_take_over(struct fakernic_dev *dev)
+static void fakernic_hw_abandon_bus(struct fakernic_dev *dev)
 {
 	struct pci_dev *pdev = dev->pdev;
 	u32 id;
 
-	if (!test_and_clear_bit(FAKERNIC_HELD_BY_BUS, &dev->held))
+	if (!test_and_clear_bit(FAKERNIC_QUIESCE_BUS, &dev->quiesced))
 		return;
-	dev_info(&pdev->dev, "nothing was heard after the bus error\n");
+	dev_info(&pdev->dev, "no recovery after the bus error\n");
 	/* pci_read_config_dword() does not read a device so marked. */
 	if (!pci_bus_read_config_dword(pdev->bus, pdev->devfn, PCI_VENDOR_ID,
 				       &id) &&
@@ -222,16 +222,16 @@ static void fakernic_life_take_over(struct fakernic_dev *dev)
 }
 
 /* Issues a Function Level Reset and restores the configuration space. */
-static int fakernic_life_reset_function(struct fakernic_dev *dev)
+static int fakernic_hw_reset_function(struct fakernic_dev *dev)
 {
 	struct pci_dev *pdev = dev->pdev;
 	int ret;
 
 	if (!pci_device_is_present(pdev))
 		return -ENODEV;
-	dev_info(&pdev->dev, "resetting the function\n");
+	dev_info(&pdev->dev, "issuing a function level reset\n");
 	ret = pcie_flr(pdev);
-	trace_fakernic_life(pdev, "function is reset", ret);
+	trace_fakernic_life(pdev, "function reset", ret);
 	pci_load_saved_state(pdev, dev->saved_state);
 	pci_restore_state(pdev);
 	return ret;
@@ -241,7 +241,7 @@ static int fakernic_life_reset_function(struct fakernic_dev *dev)
  * Tests whether the device would come up, then stops it again. To all other
  * code it remains dead, so the RDMA device and the net_device can stay.
  */
-static int fakernic_life_try(struct fakernic_dev *dev)
+static int fakernic_hw_test(struct fakernic_dev *dev)
 {
 	int ret;
 
@@ -250,15 +250,15 @@ static int fakernic_life_try(struct fakernic_dev *dev)
 	ret = fakernic_reset_device(dev);
 	if (ret)
 		return ret;
-	fakernic_eqs_forget(dev);
+	fakernic_eqs_reset(dev);
 	ret = fakernic_negotiate(dev);
 	if (ret)
 		return ret;
 	pci_set_master(dev->pdev);
-	ret = fakernic_cmdq_try(dev);
+	ret = fakernic_cmdq_test(dev);
 	fakernic_stop_device(dev);
 	pci_clear_master(dev->pdev);
-	trace_fakernic_life(dev->pdev, "is tried", ret);
+	trace_fakernic_life(dev->pdev, "tested", ret);
 	return ret;
 }
 
@@ -266,16 +266,16 @@ static int fakernic_life_try(struct fakernic_dev *dev)
  * Registers both interfaces of a device that did not come up and has been
  * stopped. Users then see a dead device instead of a missing one.
  */
-static void fakernic_life_show_dead(struct fakernic_dev *dev)
+static void fakernic_hw_register_dead(struct fakernic_dev *dev)
 {
 	int ret;
 
 	/* No other code writes the cause while the device is down. */
 	if (dev->health.cause == FAKERNIC_DEATH_NONE)
-		dev->health.cause = FAKERNIC_DEATH_UNBORN;
+		dev->health.cause = FAKERNIC_DEATH_BRING_UP;
 	fakernic_netdev_attach_dead(dev);
 	ret = fakernic_ib_add(dev);
-	trace_fakernic_life(dev->pdev, "is shown dead", ret);
+	trace_fakernic_life(dev->pdev, "registered as dead", ret);
 	if (ret)
 		fakernic_netdev_detach(dev);
 	else
@@ -286,73 +286,73 @@ static void fakernic_life_show_dead(struct fakernic_dev *dev)
  * A dead device keeps its interfaces until the reset device has executed a
  * NOP, so a failed recovery does not remove them.
  */
-static int fakernic_life_replace(struct fakernic_dev *dev)
+static int fakernic_hw_replace(struct fakernic_dev *dev)
 {
 	int ret;
 
-	ret = fakernic_life_try(dev);
+	ret = fakernic_hw_test(dev);
 	if (ret)
-		ret = fakernic_life_reset_function(dev) ?:
-		      fakernic_life_try(dev);
+		ret = fakernic_hw_reset_function(dev) ?:
+		      fakernic_hw_test(dev);
 	if (!ret)
-		fakernic_life_down(dev, false);
+		fakernic_hw_tear_down(dev, false);
 	return ret;
 }
 
-static int fakernic_life_recover_locked(struct fakernic_dev *dev)
+static int fakernic_hw_recover_locked(struct fakernic_dev *dev)
 {
 	int ret;
 
 	if (dev->up && !READ_ONCE(dev->dead))
 		return 0;
-	ret = dev->up ? fakernic_life_replace(dev) : 0;
+	ret = dev->up ? fakernic_hw_replace(dev) : 0;
 	if (ret)
 		return ret == -EBUSY ? -EIO : ret;
-	ret = fakernic_is_gone(dev) ? -ENODEV : fakernic_life_up(dev);
+	ret = fakernic_is_gone(dev) ? -ENODEV : fakernic_hw_bring_up(dev);
 	if (ret)
-		ret = fakernic_life_reset_function(dev) ?:
-		      fakernic_life_up(dev);
+		ret = fakernic_hw_reset_function(dev) ?:
+		      fakernic_hw_bring_up(dev);
 	if (ret)
-		fakernic_life_show_dead(dev);
+		fakernic_hw_register_dead(dev);
 	return ret;
 }
 
-int fakernic_life_go_on(struct fakernic_dev *dev,
-			enum fakernic_holder holder)
+int fakernic_hw_resume(struct fakernic_dev *dev,
+		       enum fakernic_quiesce_reason reason)
 {
 	int ret = -EBUSY;
 
 	mutex_lock(&dev->life_lock);
-	if (!fakernic_life_leaves(dev, holder))
-		dev->found_dead = false;
+	if (!fakernic_hw_stays_dead(dev, reason))
+		dev->was_dead = false;
 	/* After a reset or reload by a user, do not wait for the bus. */
-	if (holder == FAKERNIC_HELD_BY_RELOAD ||
-	    holder == FAKERNIC_HELD_BY_RESET)
-		fakernic_life_take_over(dev);
-	if (test_and_clear_bit(holder, &dev->held) && !READ_ONCE(dev->held) &&
-	    !dev->found_dead)
-		ret = fakernic_life_recover_locked(dev);
+	if (reason == FAKERNIC_QUIESCE_RELOAD ||
+	    reason == FAKERNIC_QUIESCE_RESET)
+		fakernic_hw_abandon_bus(dev);
+	if (test_and_clear_bit(reason, &dev->quiesced) &&
+	    !READ_ONCE(dev->quiesced) && !dev->was_dead)
+		ret = fakernic_hw_recover_locked(dev);
 	mutex_unlock(&dev->life_lock);
 	return ret;
 }
 
-int fakernic_life_recover(struct fakernic_dev *dev, bool asked)
+int fakernic_hw_recover(struct fakernic_dev *dev, bool by_user)
 {
 	int ret = -EBUSY;
 
 	mutex_lock(&dev->life_lock);
-	if (asked || !fakernic_life_is_held(dev))
-		fakernic_life_take_over(dev);
-	if (!READ_ONCE(dev->held))
-		ret = fakernic_life_recover_locked(dev);
+	if (by_user || !fakernic_hw_must_wait(dev))
+		fakernic_hw_abandon_bus(dev);
+	if (!READ_ONCE(dev->quiesced))
+		ret = fakernic_hw_recover_locked(dev);
 	mutex_unlock(&dev->life_lock);
 	return ret;
 }
 
-void fakernic_life_give_up(struct fakernic_dev *dev)
+void fakernic_hw_abandon(struct fakernic_dev *dev)
 {
 	mutex_lock(&dev->life_lock);
-	if (!dev->up && !fakernic_life_is_held(dev))
-		fakernic_life_show_dead(dev);
+	if (!dev->up && !fakernic_hw_must_wait(dev))
+		fakernic_hw_register_dead(dev);
 	mutex_unlock(&dev->life_lock);
 }

@@ -13,15 +13,15 @@ struct fakernic_dev;
 
 /*
  * Reasons to keep the hardware down; several can apply at the same time. The
- * bus may never resume the device after an error. FAKERNIC_HELD_FOR_GOOD is the
- * removal of the driver or a shutdown.
+ * bus may never resume the device after an error. FAKERNIC_QUIESCE_REMOVE is
+ * the removal of the driver or a shutdown.
  */
-enum fakernic_holder {
-	FAKERNIC_HELD_BY_RELOAD,
-	FAKERNIC_HELD_BY_RESET,
-	FAKERNIC_HELD_BY_SLEEP,
-	FAKERNIC_HELD_BY_BUS,
-	FAKERNIC_HELD_FOR_GOOD,
+enum fakernic_quiesce_reason {
+	FAKERNIC_QUIESCE_RELOAD,
+	FAKERNIC_QUIESCE_RESET,
+	FAKERNIC_QUIESCE_SUSPEND,
+	FAKERNIC_QUIESCE_BUS,
+	FAKERNIC_QUIESCE_REMOVE,
 };
 
 /*
@@ -29,66 +29,66 @@ enum fakernic_holder {
  * Fails if its interface version is not supported. Fills in features and caps.
  * The command queue's memory must have been allocated.
  */
-int fakernic_life_start(struct fakernic_dev *dev);
+int fakernic_hw_start(struct fakernic_dev *dev);
 
 /*
- * Undoes fakernic_life_start(). The interfaces must be down, and all objects
+ * Undoes fakernic_hw_start(). The interfaces must be down, and all objects
  * destroyed. The device may be dead.
  */
-void fakernic_life_end(struct fakernic_dev *dev);
+void fakernic_hw_stop(struct fakernic_dev *dev);
 
 /*
  * Attaches the net_device and registers the RDMA device of a device that has
  * been started. On failure it undoes its own steps only.
  */
-int fakernic_life_show(struct fakernic_dev *dev);
+int fakernic_hw_register(struct fakernic_dev *dev);
 
 /*
  * Announces that the hardware will be taken down: from now on every command
  * has a time limit, and no recovery starts. Callable in any state.
  */
-void fakernic_life_claim(struct fakernic_dev *dev,
-			 enum fakernic_holder holder);
+void fakernic_hw_announce(struct fakernic_dev *dev,
+			  enum fakernic_quiesce_reason reason);
 
 /*
- * Quiesces the hardware until every holder has called fakernic_life_go_on().
+ * Takes the hardware down until fakernic_hw_resume() ends every reason.
  * gently: kernel users of RDMA may disconnect from their peers first.
  * Otherwise the device is stopped at once. A device that is already down is
  * left alone. A suspend and a bus error also leave a dead device alone.
  */
-void fakernic_life_hold(struct fakernic_dev *dev, enum fakernic_holder holder,
-			bool gently);
+void fakernic_hw_quiesce(struct fakernic_dev *dev,
+			 enum fakernic_quiesce_reason reason, bool gently);
 
 /*
- * Resumes the hardware after fakernic_life_hold(). Returns -EBUSY, and does
- * nothing, in three cases: another holder keeps the device down; this holder
+ * Resumes the hardware after fakernic_hw_quiesce(). Returns -EBUSY, and does
+ * nothing, in three cases: another reason keeps the device down; this reason
  * did not; or the device was dead before a suspend or a bus error. After any
  * other error the device is dead. Both interfaces then exist and report that,
  * unless memory for them is short.
  */
-int fakernic_life_go_on(struct fakernic_dev *dev,
-			enum fakernic_holder holder);
+int fakernic_hw_resume(struct fakernic_dev *dev,
+		       enum fakernic_quiesce_reason reason);
 
 /*
- * Returns true if a recovery has to wait for a holder. Other holders always
- * resume the device; the bus may not, so it is waited for ten seconds at most.
+ * Returns true if a recovery must wait, because the hardware is quiesced. The
+ * bus may never resume the device, so the wait for it ends after ten seconds.
  */
-bool fakernic_life_is_held(struct fakernic_dev *dev);
+bool fakernic_hw_must_wait(struct fakernic_dev *dev);
 
 /*
  * Recovers a device that is dead or down: first by its own reset, and if that
  * fails by a function reset. Returns 0 also for a healthy device, and -EBUSY
- * while a holder keeps it down. After an error a dead device keeps its
+ * while a reason keeps it down. After an error a dead device keeps its
  * interfaces. If it executed a command and failed later, its RDMA device is
- * replaced by one that reports a dead device. asked: a user requests the
+ * replaced by one that reports a dead device. by_user: a user requests the
  * recovery, which then does not wait for the bus.
  */
-int fakernic_life_recover(struct fakernic_dev *dev, bool asked);
+int fakernic_hw_recover(struct fakernic_dev *dev, bool by_user);
 
 /*
- * Called after each recovery attempt. If the device is still down and no
- * holder will resume it, registers interfaces that report a dead device.
+ * Called after each recovery attempt. If the device is still down and nothing
+ * will resume it, registers interfaces that report a dead device.
  */
-void fakernic_life_give_up(struct fakernic_dev *dev);
+void fakernic_hw_abandon(struct fakernic_dev *dev);
 
 #endif

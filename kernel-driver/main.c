@@ -97,17 +97,17 @@ static int fakernic_map_device(struct fakernic_dev *dev)
 
 	ret = pci_enable_device_mem(pdev);
 	if (ret) {
-		dev_err(&pdev->dev, "device cannot be enabled: %d\n", ret);
+		dev_err(&pdev->dev, "PCI device cannot be enabled: %d\n", ret);
 		return ret;
 	}
 	ret = pci_request_mem_regions(pdev, FAKERNIC_NAME);
 	if (ret) {
-		dev_err(&pdev->dev, "BARs are in use: %d\n", ret);
+		dev_err(&pdev->dev, "BARs are in use by another driver: %d\n", ret);
 		goto err_disable;
 	}
 	ret = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
 	if (ret) {
-		dev_err(&pdev->dev, "no 64-bit DMA: %d\n", ret);
+		dev_err(&pdev->dev, "64-bit DMA mask refused: %d\n", ret);
 		goto err_release;
 	}
 	/* A block of registered memory has no size limit. */
@@ -140,7 +140,7 @@ static int fakernic_map_device(struct fakernic_dev *dev)
 	ret = fakernic_cmdq_init(dev);
 	if (ret)
 		goto err_unmap_uar;
-	ret = fakernic_asked_init(dev);
+	ret = fakernic_stats_buffer_init(dev);
 	if (ret)
 		goto err_cleanup_cmdq;
 	return 0;
@@ -161,7 +161,7 @@ err_disable:
 
 static void fakernic_unmap_device(struct fakernic_dev *dev)
 {
-	fakernic_asked_cleanup(dev);
+	fakernic_stats_buffer_cleanup(dev);
 	fakernic_cmdq_cleanup(dev);
 	pci_iounmap(dev->pdev, dev->uar);
 	pci_iounmap(dev->pdev, dev->regs);
@@ -170,7 +170,7 @@ static void fakernic_unmap_device(struct fakernic_dev *dev)
 	pci_disable_device(dev->pdev);
 }
 
-static void fakernic_tell(struct fakernic_dev *dev)
+static void fakernic_log_device(struct fakernic_dev *dev)
 {
 	dev_info(&dev->pdev->dev,
 		 "%s and %s, %pM, interface %llu.%llu, features %#llx, %u vectors\n",
@@ -194,7 +194,7 @@ static int fakernic_add(struct fakernic_dev *dev)
 	if (ret)
 		goto err_remove_ptp;
 	mutex_lock(&dev->life_lock);
-	ret = fakernic_life_show(dev);
+	ret = fakernic_hw_register(dev);
 	mutex_unlock(&dev->life_lock);
 	if (ret)
 		goto err_remove_netdev;
@@ -218,19 +218,19 @@ static int fakernic_probe(struct pci_dev *pdev,
 	ret = fakernic_map_device(dev);
 	if (ret)
 		goto err_free;
-	ret = fakernic_life_start(dev);
+	ret = fakernic_hw_start(dev);
 	if (ret)
 		goto err_unmap;
 	ret = fakernic_add(dev);
 	if (ret)
 		goto err_end;
-	fakernic_tell(dev);
+	fakernic_log_device(dev);
 	fakernic_dump_add(dev);
 	fakernic_health_start(dev);
 	return 0;
 
 err_end:
-	fakernic_life_end(dev);
+	fakernic_hw_stop(dev);
 	fakernic_netdev_free(dev);
 err_unmap:
 	fakernic_unmap_device(dev);
@@ -243,10 +243,10 @@ static void fakernic_remove(struct pci_dev *pdev)
 {
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
-	fakernic_life_claim(dev, FAKERNIC_HELD_FOR_GOOD);
+	fakernic_hw_announce(dev, FAKERNIC_QUIESCE_REMOVE);
 	fakernic_health_stop(dev);
 	fakernic_dump_remove(dev);
-	fakernic_life_hold(dev, FAKERNIC_HELD_FOR_GOOD, true);
+	fakernic_hw_quiesce(dev, FAKERNIC_QUIESCE_REMOVE, true);
 	fakernic_netdev_remove(dev);
 	cancel_delayed_work_sync(&dev->port.work);
 	fakernic_ptp_remove(dev);
@@ -261,9 +261,9 @@ static void fakernic_shutdown(struct pci_dev *pdev)
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
 	/* Callers that wait for a command, such as a recovery, fail now. */
-	fakernic_life_claim(dev, FAKERNIC_HELD_FOR_GOOD);
+	fakernic_hw_announce(dev, FAKERNIC_QUIESCE_REMOVE);
 	fakernic_cmdq_end(dev);
-	fakernic_health_rest(dev);
+	fakernic_health_disable(dev);
 	mutex_lock(&dev->life_lock);
 	rtnl_lock();
 	netif_device_detach(dev->netdev);
@@ -280,14 +280,14 @@ static void fakernic_shutdown(struct pci_dev *pdev)
 static void fakernic_reset_prepare(struct pci_dev *pdev)
 {
 	dev_info(&pdev->dev, "device is about to be reset\n");
-	fakernic_life_hold(pci_get_drvdata(pdev), FAKERNIC_HELD_BY_RESET,
-			   false);
+	fakernic_hw_quiesce(pci_get_drvdata(pdev), FAKERNIC_QUIESCE_RESET,
+			    false);
 }
 
-static void fakernic_go_on(struct fakernic_dev *dev,
-			   enum fakernic_holder holder)
+static void fakernic_resume_after(struct fakernic_dev *dev,
+				  enum fakernic_quiesce_reason reason)
 {
-	int ret = fakernic_life_go_on(dev, holder);
+	int ret = fakernic_hw_resume(dev, reason);
 
 	/* -EBUSY: the hardware has to stay down, its health is unchanged. */
 	if (ret != -EBUSY)
@@ -296,19 +296,19 @@ static void fakernic_go_on(struct fakernic_dev *dev,
 
 static void fakernic_reset_done(struct pci_dev *pdev)
 {
-	fakernic_go_on(pci_get_drvdata(pdev), FAKERNIC_HELD_BY_RESET);
+	fakernic_resume_after(pci_get_drvdata(pdev), FAKERNIC_QUIESCE_RESET);
 }
 
 static void fakernic_bus_error(struct fakernic_dev *dev)
 {
-	fakernic_life_hold(dev, FAKERNIC_HELD_BY_BUS, false);
+	fakernic_hw_quiesce(dev, FAKERNIC_QUIESCE_BUS, false);
 	fakernic_health_bus_error(dev);
 }
 
 /*
  * After a non-fatal error the device continues if it is still healthy. If not,
  * the bus recovers it and calls error_resume. If that fails, no callback
- * follows, so the driver relies on a timeout (fakernic_life_is_held()).
+ * follows, so the driver relies on a timeout (fakernic_hw_must_wait()).
  */
 static pci_ers_result_t fakernic_error_detected(struct pci_dev *pdev,
 						pci_channel_state_t state)
@@ -331,7 +331,7 @@ static pci_ers_result_t fakernic_slot_reset(struct pci_dev *pdev)
 {
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
-	if (!test_bit(FAKERNIC_HELD_BY_BUS, &dev->held)) {
+	if (!test_bit(FAKERNIC_QUIESCE_BUS, &dev->quiesced)) {
 		if (!fakernic_cmdq_check(dev))
 			return PCI_ERS_RESULT_RECOVERED;
 		fakernic_bus_error(dev);
@@ -344,7 +344,7 @@ static pci_ers_result_t fakernic_slot_reset(struct pci_dev *pdev)
 
 static void fakernic_error_resume(struct pci_dev *pdev)
 {
-	fakernic_go_on(pci_get_drvdata(pdev), FAKERNIC_HELD_BY_BUS);
+	fakernic_resume_after(pci_get_drvdata(pdev), FAKERNIC_QUIESCE_BUS);
 }
 
 static const struct pci_error_handlers fakernic_error_handlers = {
@@ -357,15 +357,16 @@ static const struct pci_error_handlers fakernic_error_handlers = {
 
 static int fakernic_suspend(struct device *device)
 {
-	fakernic_life_hold(dev_get_drvdata(device), FAKERNIC_HELD_BY_SLEEP,
-			   true);
+	fakernic_hw_quiesce(dev_get_drvdata(device), FAKERNIC_QUIESCE_SUSPEND,
+			    true);
 	return 0;
 }
 
 /* Never fails: if the device does not come up, recovery is retried later. */
 static int fakernic_resume(struct device *device)
 {
-	fakernic_go_on(dev_get_drvdata(device), FAKERNIC_HELD_BY_SLEEP);
+	fakernic_resume_after(dev_get_drvdata(device),
+			      FAKERNIC_QUIESCE_SUSPEND);
 	return 0;
 }
 

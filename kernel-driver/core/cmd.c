@@ -14,9 +14,9 @@
 #include "explain.h"
 #include "gid.h"
 
-int fakernic_cmd_ask_nop(struct fakernic_dev *dev)
+int fakernic_cmd_ping(struct fakernic_dev *dev)
 {
-	return fakernic_cmdq_ask(dev, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0);
+	return fakernic_cmdq_query(dev, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0);
 }
 
 int fakernic_cmd_nop(struct fakernic_dev *dev)
@@ -48,11 +48,11 @@ int fakernic_cmd_query_port(struct fakernic_dev *dev,
 				  resp, sizeof(*resp));
 }
 
-int fakernic_cmd_ask_port(struct fakernic_dev *dev,
-			  struct fakernic_query_port_resp *resp)
+int fakernic_cmd_query_port_timed(struct fakernic_dev *dev,
+				  struct fakernic_query_port_resp *resp)
 {
-	return fakernic_cmdq_ask(dev, FAKERNIC_CMD_QUERY_PORT, NULL, 0, resp,
-				 sizeof(*resp));
+	return fakernic_cmdq_query(dev, FAKERNIC_CMD_QUERY_PORT, NULL, 0, resp,
+				   sizeof(*resp));
 }
 
 int fakernic_cmd_set_port(struct fakernic_dev *dev,
@@ -63,7 +63,7 @@ int fakernic_cmd_set_port(struct fakernic_dev *dev,
 }
 
 int fakernic_cmd_query_stats(struct fakernic_dev *dev, u32 counter_id,
-			     dma_addr_t dma, u32 length, bool ask)
+			     dma_addr_t dma, u32 length, bool timed)
 {
 	/* QUERY_STATS requires 0 in the id field. */
 	struct fakernic_query_counter_req req = {
@@ -80,9 +80,12 @@ int fakernic_cmd_query_stats(struct fakernic_dev *dev, u32 counter_id,
 	BUILD_BUG_ON(offsetof(typeof(req), id) !=
 		     offsetof(struct fakernic_query_stats_req, rsvd));
 
-	ret = (ask ? fakernic_cmdq_ask : fakernic_cmdq_exec)(dev, opcode, &req,
-							     sizeof(req), &resp,
-							     sizeof(resp));
+	if (timed)
+		ret = fakernic_cmdq_query(dev, opcode, &req, sizeof(req),
+					  &resp, sizeof(resp));
+	else
+		ret = fakernic_cmdq_exec(dev, opcode, &req, sizeof(req),
+					 &resp, sizeof(resp));
 	return ret ? ret : min_t(u32, le32_to_cpu(resp.count), INT_MAX);
 }
 
@@ -349,14 +352,14 @@ int fakernic_cmd_free(struct fakernic_dev *dev, u16 opcode, u32 id)
 	if (ret == -EBUSY)
 		return ret;
 	dev_err(&dev->pdev->dev,
-		"%s of object %#x fails: %d: what the device keeps it could write to\n",
+		"%s of object %#x failed: %d; resetting the device, which could still write to freed memory\n",
 		fakernic_cmd_name(opcode), id, ret);
-	fakernic_cmdq_kill(dev, FAKERNIC_DEATH_KEEPS);
+	fakernic_cmdq_kill(dev, FAKERNIC_DEATH_NOT_RELEASED);
 	return 0;
 }
 
 void fakernic_cmd_drop(struct fakernic_dev *dev, u16 opcode, u32 id)
 {
 	if (fakernic_cmd_free(dev, opcode, id))
-		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_KEEPS);
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_NOT_RELEASED);
 }

@@ -20,8 +20,8 @@ union ib_gid;
 /* Also returns -EIO if the response does not echo the request. */
 int fakernic_cmd_nop(struct fakernic_dev *dev);
 
-/* Checks that the device executes commands. As fakernic_cmdq_ask(). */
-int fakernic_cmd_ask_nop(struct fakernic_dev *dev);
+/* Checks that the device executes commands. As fakernic_cmdq_query(). */
+int fakernic_cmd_ping(struct fakernic_dev *dev);
 
 /* Limits and sizes, which are constant until the next reset. */
 int fakernic_cmd_query_device(struct fakernic_dev *dev,
@@ -31,9 +31,9 @@ int fakernic_cmd_query_device(struct fakernic_dev *dev,
 int fakernic_cmd_query_port(struct fakernic_dev *dev,
 			    struct fakernic_query_port_resp *resp);
 
-/* The same, with the time limit of fakernic_cmdq_ask(). */
-int fakernic_cmd_ask_port(struct fakernic_dev *dev,
-			  struct fakernic_query_port_resp *resp);
+/* The same, with the time limit of fakernic_cmdq_query(). */
+int fakernic_cmd_query_port_timed(struct fakernic_dev *dev,
+				  struct fakernic_query_port_resp *resp);
 
 /* Sets the fields that req's mask names: all of them, or none on error. */
 int fakernic_cmd_set_port(struct fakernic_dev *dev,
@@ -41,11 +41,11 @@ int fakernic_cmd_set_port(struct fakernic_dev *dev,
 
 /*
  * Has the device write counters, __le64 each, to length bytes at dma: its own
- * (counter_id 0) or those of a counter set. ask: as fakernic_cmdq_ask().
+ * (counter_id 0) or those of a counter set. timed: as fakernic_cmdq_query().
  * Returns the number of counters, which may exceed what fits, or an error.
  */
 int fakernic_cmd_query_stats(struct fakernic_dev *dev, u32 counter_id,
-			     dma_addr_t dma, u32 length, bool ask);
+			     dma_addr_t dma, u32 length, bool timed);
 
 /* Binds a counter set to a QP; id 0 unbinds. */
 int fakernic_cmd_set_qp_counter(struct fakernic_dev *dev, u32 qpn, u32 id);

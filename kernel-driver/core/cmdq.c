@@ -32,18 +32,18 @@
 
 /* An emulated device may stall for seconds while its host is busy. */
 #define FAKERNIC_CMD_TIMEOUT_S		30
-/* Without a time limit (cmd_timeout=0), the limit while the device is held. */
-#define FAKERNIC_CMD_TIMEOUT_HELD_S	10
+/* The limit while the hardware is quiesced, if cmd_timeout is 0. */
+#define FAKERNIC_CMD_TIMEOUT_DOWN_S	10
 #define FAKERNIC_CMD_POLL_MS		500
 /* The time limit of queries whose caller has a fallback. */
-#define FAKERNIC_ASK_TIMEOUT_S		3
+#define FAKERNIC_QUERY_TIMEOUT_S		3
 #define FAKERNIC_CMDQ_LOG_DEPTH		6
 #define FAKERNIC_ENABLE_TIMEOUT_US	(2 * USEC_PER_SEC)
 
 static unsigned int fakernic_cmd_timeout = FAKERNIC_CMD_TIMEOUT_S;
 module_param_named(cmd_timeout, fakernic_cmd_timeout, uint, 0644);
 MODULE_PARM_DESC(cmd_timeout,
-		 "seconds until a command is given up (0: never), default 30");
+		 "seconds until a command times out (0: never), default 30");
 
 /* A command that waits for its completion; on its caller's stack. */
 struct fakernic_cmd_wait {
@@ -52,7 +52,7 @@ struct fakernic_cmd_wait {
 	u32 resp_size;
 	u32 slot;
 	u16 opcode;
-	bool asks;			/* fails with -ETIMEDOUT at 'until' */
+	bool may_give_up;		/* fails with -ETIMEDOUT at 'until' */
 	unsigned long until;		/* in jiffies */
 	u8 status;
 	u32 detail;
@@ -89,7 +89,7 @@ int fakernic_cmdq_init(struct fakernic_dev *dev)
 	dev->dead = true;
 	spin_lock_init(&cmdq->lock);
 	sema_init(&cmdq->free, depth);
-	sema_init(&cmdq->asks, 1);
+	sema_init(&cmdq->query_slot, 1);
 
 	cmdq->waiting = kcalloc(depth, sizeof(*cmdq->waiting), GFP_KERNEL);
 	if (!cmdq->waiting)
@@ -136,9 +136,9 @@ static void fakernic_cmdq_begin(struct fakernic_dev *dev)
 	memset(cmdq->cq, 0, depth * sizeof(*cmdq->cq));
 	cmdq->pi = 0;
 	cmdq->ci = 0;
-	cmdq->unheard = 0;
+	cmdq->abandoned = 0;
 	dev->health.cause = FAKERNIC_DEATH_NONE;
-	dev->health.faults_told = 0;
+	dev->health.faults_logged = 0;
 	spin_unlock_irqrestore(&cmdq->lock, flags);
 }
 
@@ -146,12 +146,12 @@ static void fakernic_cmdq_begin(struct fakernic_dev *dev)
  * Warns once after each reset if fault rules make the device misbehave, because
  * the resulting errors look like bugs. A rule can be added at any time.
  */
-static void fakernic_cmdq_tell_faults(struct fakernic_dev *dev, u32 status)
+static void fakernic_cmdq_log_faults(struct fakernic_dev *dev, u32 status)
 {
 	if (status != U32_MAX && status & FAKERNIC_STATUS_FAULTS &&
-	    !xchg(&dev->health.faults_told, 1))
+	    !xchg(&dev->health.faults_logged, 1))
 		dev_warn(&dev->pdev->dev,
-			 "device was told to misbehave: errors may be no bugs\n");
+			 "fault rules are active: errors may be intended\n");
 }
 
 static void fakernic_cmdq_live(struct fakernic_dev *dev)
@@ -205,13 +205,13 @@ int fakernic_cmdq_enable(struct fakernic_dev *dev)
 	ret = fakernic_cmdq_hand_over(dev, &status);
 	if (ret)
 		return ret;
-	fakernic_cmdq_tell_faults(dev, status);
+	fakernic_cmdq_log_faults(dev, status);
 	fakernic_cmdq_live(dev);
 	return 0;
 }
 
 /* Reuses the rings' first entries: no caller waits on a dead queue. */
-int fakernic_cmdq_try(struct fakernic_dev *dev)
+int fakernic_cmdq_test(struct fakernic_dev *dev)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
 	size_t depth = 1UL << cmdq->log_depth;
@@ -227,7 +227,7 @@ int fakernic_cmdq_try(struct fakernic_dev *dev)
 		return ret;
 	fakernic_write(dev, FAKERNIC_REG_CMDQ_DOORBELL, 1);
 	ret = read_poll_timeout(READ_ONCE, owner, owner & 1, 1000,
-				FAKERNIC_ASK_TIMEOUT_S * USEC_PER_SEC, false,
+				FAKERNIC_QUERY_TIMEOUT_S * USEC_PER_SEC, false,
 				cmdq->cq->owner);
 	if (ret)
 		return ret;
@@ -251,7 +251,7 @@ static void fakernic_cmdq_abandon_locked(struct fakernic_cmdq *cmdq)
 		}
 		up(&cmdq->free);
 	}
-	cmdq->unheard = 0;
+	cmdq->abandoned = 0;
 }
 
 /*
@@ -277,7 +277,7 @@ static bool fakernic_cmdq_die_locked(struct fakernic_dev *dev,
 	/* fakernic_poll_cq() must see all CQEs written before the stop. */
 	smp_store_release(&dev->dead, true);
 	fakernic_cmdq_abandon_locked(cmdq);
-	trace_fakernic_life(dev->pdev, "stops, of cause", cause);
+	trace_fakernic_life(dev->pdev, "stopped, cause", cause);
 	return true;
 }
 
@@ -312,7 +312,7 @@ void fakernic_cmdq_kill(struct fakernic_dev *dev, enum fakernic_death cause)
 static enum fakernic_death fakernic_status_death(u32 status)
 {
 	if (fakernic_is_out_of_reach(status))
-		return FAKERNIC_DEATH_GONE;
+		return FAKERNIC_DEATH_ABSENT;
 	if (status & FAKERNIC_STATUS_FATAL)
 		return FAKERNIC_DEATH_FATAL;
 	if (!(status & FAKERNIC_STATUS_ENABLED))
@@ -335,7 +335,7 @@ bool fakernic_cmdq_check(struct fakernic_dev *dev)
 	dead = dev->cmdq.dead;
 	spin_unlock_irqrestore(&dev->cmdq.lock, flags);
 	if (!dead)
-		fakernic_cmdq_tell_faults(dev, status);
+		fakernic_cmdq_log_faults(dev, status);
 	return dead;
 }
 
@@ -359,7 +359,7 @@ static bool fakernic_cmdq_complete_one(struct fakernic_cmdq *cmdq,
 		cmdq->waiting[slot] = NULL;
 		complete(&wait->done);
 	} else {
-		cmdq->unheard--;
+		cmdq->abandoned--;
 	}
 	cmdq->ci++;
 	up(&cmdq->free);
@@ -397,12 +397,12 @@ void fakernic_cmdq_interrupt(struct fakernic_dev *dev)
 	while (good && !cmdq->dead && fakernic_cmdq_take(cmdq, &cqe))
 		good = fakernic_cmdq_complete_one(cmdq, &cqe);
 	if (!good)
-		fakernic_cmdq_kill_locked(dev, FAKERNIC_DEATH_NONSENSE);
+		fakernic_cmdq_kill_locked(dev, FAKERNIC_DEATH_INVALID_ANSWER);
 	spin_unlock_irqrestore(&cmdq->lock, flags);
 
 	if (!good)
 		dev_err(&dev->pdev->dev,
-			"device completed a command that was not given\n");
+			"completion of a command that is not in flight\n");
 }
 
 /* Puts a request on the ring, where the caller has reserved an entry. */
@@ -418,7 +418,7 @@ static int fakernic_cmdq_submit(struct fakernic_dev *dev,
 	spin_lock_irqsave(&cmdq->lock, flags);
 	if (cmdq->dead)
 		ret = -EIO;
-	else if (wait->asks && cmdq->unheard)
+	else if (wait->may_give_up && cmdq->abandoned)
 		ret = -ETIMEDOUT;
 	if (ret) {
 		spin_unlock_irqrestore(&cmdq->lock, flags);
@@ -450,7 +450,7 @@ static void fakernic_cmdq_leave(struct fakernic_dev *dev,
 	spin_lock_irqsave(&cmdq->lock, flags);
 	if (!completion_done(&wait->done)) {
 		cmdq->waiting[wait->slot] = NULL;
-		cmdq->unheard++;
+		cmdq->abandoned++;
 		wait->error = -ETIMEDOUT;
 		complete(&wait->done);
 	}
@@ -458,9 +458,9 @@ static void fakernic_cmdq_leave(struct fakernic_dev *dev,
 }
 
 /* Kills the device for a timeout, unless the command has completed by now. */
-static void fakernic_cmdq_give_up(struct fakernic_dev *dev,
-				  struct fakernic_cmd_wait *wait,
-				  unsigned int timeout)
+static void fakernic_cmdq_time_out(struct fakernic_dev *dev,
+				   struct fakernic_cmd_wait *wait,
+				   unsigned int timeout)
 {
 	unsigned long flags;
 	bool late;
@@ -477,12 +477,12 @@ static void fakernic_cmdq_give_up(struct fakernic_dev *dev,
 }
 
 /* A command's time limit in seconds; 0: none. May change while it waits. */
-static unsigned int fakernic_cmd_patience(struct fakernic_dev *dev)
+static unsigned int fakernic_cmd_time_limit(struct fakernic_dev *dev)
 {
 	unsigned int timeout = READ_ONCE(fakernic_cmd_timeout);
 
-	return timeout || !READ_ONCE(dev->held) ? timeout :
-						  FAKERNIC_CMD_TIMEOUT_HELD_S;
+	return timeout || !READ_ONCE(dev->quiesced) ? timeout :
+						  FAKERNIC_CMD_TIMEOUT_DOWN_S;
 }
 
 /*
@@ -511,10 +511,11 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 			break;
 		}
 		waited = get_jiffies_64() - begin;
-		timeout = fakernic_cmd_patience(dev);
+		timeout = fakernic_cmd_time_limit(dev);
 		if (timeout && waited >= (u64)timeout * HZ)
-			fakernic_cmdq_give_up(dev, wait, timeout);
-		else if (wait->asks && time_after_eq(jiffies, wait->until))
+			fakernic_cmdq_time_out(dev, wait, timeout);
+		else if (wait->may_give_up &&
+			 time_after_eq(jiffies, wait->until))
 			fakernic_cmdq_leave(dev, wait);
 		else
 			continue;
@@ -525,7 +526,7 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 }
 
 /* Jiffies left; at least 1, so a free semaphore can still be taken. */
-static long fakernic_ask_left(const struct fakernic_cmd_wait *wait)
+static long fakernic_time_left(const struct fakernic_cmd_wait *wait)
 {
 	return max_t(long, wait->until - jiffies, 1);
 }
@@ -537,8 +538,8 @@ static long fakernic_ask_left(const struct fakernic_cmd_wait *wait)
 static int fakernic_cmdq_reserve(struct fakernic_cmdq *cmdq,
 				 struct fakernic_cmd_wait *wait)
 {
-	if (wait->asks)
-		return down_timeout(&cmdq->free, fakernic_ask_left(wait)) ?
+	if (wait->may_give_up)
+		return down_timeout(&cmdq->free, fakernic_time_left(wait)) ?
 			-ETIMEDOUT : 0;
 	down(&cmdq->free);
 	return 0;
@@ -590,23 +591,23 @@ int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
 	return fakernic_cmdq_run(dev, &wait, req, req_size);
 }
 
-int fakernic_cmdq_ask(struct fakernic_dev *dev, u16 opcode,
-		      const void *req, u32 req_size,
-		      void *resp, u32 resp_size)
+int fakernic_cmdq_query(struct fakernic_dev *dev, u16 opcode,
+			const void *req, u32 req_size,
+			void *resp, u32 resp_size)
 {
 	struct fakernic_cmd_wait wait = {
 		.resp = resp,
 		.resp_size = resp_size,
 		.opcode = opcode,
-		.asks = true,
-		.until = jiffies + FAKERNIC_ASK_TIMEOUT_S * HZ,
+		.may_give_up = true,
+		.until = jiffies + FAKERNIC_QUERY_TIMEOUT_S * HZ,
 	};
 	int ret;
 
 	/* One at a time: abandoned queries must not fill the ring. */
-	if (down_timeout(&dev->cmdq.asks, fakernic_ask_left(&wait)))
+	if (down_timeout(&dev->cmdq.query_slot, fakernic_time_left(&wait)))
 		return -ETIMEDOUT;
 	ret = fakernic_cmdq_run(dev, &wait, req, req_size);
-	up(&dev->cmdq.asks);
+	up(&dev->cmdq.query_slot);
 	return ret;
 }

@@ -25,11 +25,11 @@ struct fakernic_cmdq {
 	dma_addr_t cq_dma;
 	struct fakernic_cmd_wait **waiting;	/* by ring position */
 	struct semaphore free;		/* entries not in flight */
-	struct semaphore asks;		/* one query at a time */
+	struct semaphore query_slot;	/* one query at a time */
 	spinlock_t lock;		/* both rings and all fields below */
 	u32 pi;
 	u32 ci;
-	u32 unheard;			/* in flight, caller gave up */
+	u32 abandoned;			/* in flight, caller timed out */
 	u8 log_depth;
 	bool dead;
 };
@@ -56,7 +56,7 @@ int fakernic_cmdq_enable(struct fakernic_dev *dev);
  * device and executes a NOP. Returns the errors above and those of a command.
  * The NOP times out after three seconds.
  */
-int fakernic_cmdq_try(struct fakernic_dev *dev);
+int fakernic_cmdq_test(struct fakernic_dev *dev);
 
 /*
  * Processes the completions in the ring. Called by the interrupt handler of
@@ -108,8 +108,8 @@ int fakernic_cmdq_exec(struct fakernic_dev *dev, u16 opcode,
  * not free memory that the command names until a later query returns anything
  * else.
  */
-int fakernic_cmdq_ask(struct fakernic_dev *dev, u16 opcode,
-		      const void *req, u32 req_size,
-		      void *resp, u32 resp_size);
+int fakernic_cmdq_query(struct fakernic_dev *dev, u16 opcode,
+			const void *req, u32 req_size,
+			void *resp, u32 resp_size);
 
 #endif

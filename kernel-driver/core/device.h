@@ -67,16 +67,16 @@ struct fakernic_dev {
 
 	struct fakernic_cmdq cmdq;
 	bool dead;			/* commands fail at once */
-	bool fatal_told;		/* fatal_work has reported the death */
+	bool death_reported;		/* by fatal_work */
 	struct work_struct fatal_work;
 	struct workqueue_struct *fatal_wq;	/* WQ_MEM_RECLAIM */
 	struct workqueue_struct *odp_wq;	/* page faults may block */
 
 	struct mutex life_lock;		/* serializes going up and down */
-	bool up;			/* interfaces registered (lifecycle.c) */
-	unsigned long held;		/* bits of enum fakernic_holder */
-	bool found_dead;		/* already dead when quiesced */
-	unsigned long bus_held_at;	/* jiffies of the bus error */
+	bool up;			/* interfaces are registered */
+	unsigned long quiesced;		/* enum fakernic_quiesce_reason */
+	bool was_dead;			/* already dead when quiesced */
+	unsigned long bus_error_at;	/* jiffies of the bus error */
 	struct fakernic_health health;
 	struct fakernic_dump dump;
 	struct pci_saved_state *saved_state;	/* as at probe */
@@ -90,12 +90,12 @@ struct fakernic_dev {
 	struct xarray qps;		/* qpn, wqn -> struct fakernic_qp_hw */
 	struct xarray srqs;		/* srqn -> struct fakernic_srq_hw */
 	struct xarray odps;		/* key -> struct fakernic_odp */
-	atomic_t key_tag;		/* low byte of the next key (object.c) */
+	atomic_t key_tag;		/* low byte of the next key */
 
 	struct xarray counters;		/* id -> struct rdma_counter */
 	struct mutex past_lock;		/* past; netdev's missed frames */
 	u64 past[FAKERNIC_PORT_STAT_COUNT];	/* sum of freed counters */
-	struct fakernic_asked asked;
+	struct fakernic_stats_buffer stats_buffer;
 
 	struct fakernic_query_device_resp caps;
 	struct fakernic_dm_pool dm;
@@ -105,7 +105,7 @@ struct fakernic_dev {
 	spinlock_t ptp_lock;		/* reads of both clock halves */
 	struct mutex gid_lock;		/* gids */
 	struct fakernic_gid *gids;	/* caps.gid_count; lives with ibdev */
-	u32 gids_gone;			/* deleted entries QPs still use */
+	u32 gids_deleted;		/* deleted entries QPs still use */
 	struct fakernic_port port;
 	struct delayed_work page_request_work;	/* device needs pages */
 };

@@ -32,7 +32,7 @@
 
 #define FAKERNIC_EQ_LOG_DEPTH	9
 
-static void fakernic_tell_cq(struct fakernic_dev *dev, u32 cqn, u8 type)
+static void fakernic_notify_cq(struct fakernic_dev *dev, u32 cqn, u8 type)
 {
 	struct fakernic_cq_hw *cq = xa_load(&dev->cqs, cqn);
 
@@ -44,8 +44,8 @@ static void fakernic_tell_cq(struct fakernic_dev *dev, u32 cqn, u8 type)
 		cq->fail(cq);
 }
 
-static void fakernic_tell_qp(struct fakernic_dev *dev, u32 qpn, u8 type,
-			     u32 data)
+static void fakernic_notify_qp(struct fakernic_dev *dev, u32 qpn, u8 type,
+			       u32 data)
 {
 	struct fakernic_qp_hw *qp = xa_load(&dev->qps, qpn);
 
@@ -53,8 +53,8 @@ static void fakernic_tell_qp(struct fakernic_dev *dev, u32 qpn, u8 type,
 		qp->event(qp, type, data);
 }
 
-static void fakernic_tell_srq(struct fakernic_dev *dev, u32 srqn, u8 type,
-			      u32 data)
+static void fakernic_notify_srq(struct fakernic_dev *dev, u32 srqn, u8 type,
+				u32 data)
 {
 	struct fakernic_srq_hw *srq = xa_load(&dev->srqs, srqn);
 
@@ -62,12 +62,13 @@ static void fakernic_tell_srq(struct fakernic_dev *dev, u32 srqn, u8 type,
 		srq->event(srq, type, data);
 }
 
-static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
+static void fakernic_dispatch(struct fakernic_dev *dev, u8 type, u32 id,
+			      u32 data)
 {
 	switch (type) {
 	case FAKERNIC_EVENT_COMPLETION:
 	case FAKERNIC_EVENT_CQ_ERROR:
-		fakernic_tell_cq(dev, id, type);
+		fakernic_notify_cq(dev, id, type);
 		break;
 	case FAKERNIC_EVENT_QP_FATAL:
 	case FAKERNIC_EVENT_QP_REQUEST_ERROR:
@@ -77,11 +78,11 @@ static void fakernic_tell(struct fakernic_dev *dev, u8 type, u32 id, u32 data)
 	case FAKERNIC_EVENT_PATH_MIGRATED:
 	case FAKERNIC_EVENT_PATH_MIGRATION_ERROR:
 	case FAKERNIC_EVENT_LAST_WQE_REACHED:
-		fakernic_tell_qp(dev, id, type, data);
+		fakernic_notify_qp(dev, id, type, data);
 		break;
 	case FAKERNIC_EVENT_SRQ_ERROR:
 	case FAKERNIC_EVENT_SRQ_LIMIT:
-		fakernic_tell_srq(dev, id, type, data);
+		fakernic_notify_srq(dev, id, type, data);
 		break;
 	case FAKERNIC_EVENT_PORT_ACTIVE:
 	case FAKERNIC_EVENT_PORT_ERROR:
@@ -118,8 +119,8 @@ static bool fakernic_eq_consume_locked(struct fakernic_eq *eq)
 	       fakernic_eq_peek_locked(eq, &eqe)) {
 		trace_fakernic_eqe(eq->dev->pdev, eq->eqn, eq->ci, eqe.type,
 				   le32_to_cpu(eqe.id), le32_to_cpu(eqe.data));
-		fakernic_tell(eq->dev, eqe.type, le32_to_cpu(eqe.id),
-			      le32_to_cpu(eqe.data));
+		fakernic_dispatch(eq->dev, eqe.type, le32_to_cpu(eqe.id),
+				  le32_to_cpu(eqe.data));
 		eq->ci++;
 	}
 	return eq->ci != start;
@@ -164,7 +165,7 @@ void fakernic_eq_sync(struct fakernic_eq *eq)
 }
 
 /* Returns true if an event lost its interrupt. Caller holds the lock. */
-static bool fakernic_eq_look_locked(struct fakernic_eq *eq)
+static bool fakernic_eq_check_locked(struct fakernic_eq *eq)
 {
 	struct fakernic_eqe eqe;
 	bool waits = eq->live && fakernic_eq_peek_locked(eq, &eqe);
@@ -179,7 +180,7 @@ static bool fakernic_eq_look_locked(struct fakernic_eq *eq)
 	return lost;
 }
 
-void fakernic_eqs_look(struct fakernic_dev *dev)
+void fakernic_eqs_check(struct fakernic_dev *dev)
 {
 	unsigned long flags;
 	bool lost;
@@ -190,7 +191,7 @@ void fakernic_eqs_look(struct fakernic_dev *dev)
 
 		local_bh_disable();
 		spin_lock_irqsave(&eq->lock, flags);
-		lost = fakernic_eq_look_locked(eq);
+		lost = fakernic_eq_check_locked(eq);
 		spin_unlock_irqrestore(&eq->lock, flags);
 		local_bh_enable();
 		if (!lost)
@@ -261,7 +262,7 @@ int fakernic_eqs_init(struct fakernic_dev *dev)
 
 err_cleanup:
 	dev->eq_count = i;
-	fakernic_eqs_silence(dev);
+	fakernic_eqs_free_irqs(dev);
 	fakernic_eqs_cleanup(dev);
 	return ret;
 
@@ -271,7 +272,7 @@ err_free_vectors:
 	return ret;
 }
 
-void fakernic_eqs_forget(struct fakernic_dev *dev)
+void fakernic_eqs_reset(struct fakernic_dev *dev)
 {
 	unsigned long flags;
 	u32 i;
@@ -285,7 +286,7 @@ void fakernic_eqs_forget(struct fakernic_dev *dev)
 	}
 }
 
-void fakernic_eqs_silence(struct fakernic_dev *dev)
+void fakernic_eqs_free_irqs(struct fakernic_dev *dev)
 {
 	u32 i;
 

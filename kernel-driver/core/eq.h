@@ -36,13 +36,13 @@ int fakernic_eqs_init(struct fakernic_dev *dev);
 int fakernic_eqs_create(struct fakernic_dev *dev);
 
 /* Called after a device reset: events from before it are not delivered. */
-void fakernic_eqs_forget(struct fakernic_dev *dev);
+void fakernic_eqs_reset(struct fakernic_dev *dev);
 
 /* Frees the interrupts of a stopped device: no handler runs after it. */
-void fakernic_eqs_silence(struct fakernic_dev *dev);
+void fakernic_eqs_free_irqs(struct fakernic_dev *dev);
 
 /*
- * Frees the EQs, after fakernic_eqs_silence() and the last call of
+ * Frees the EQs, after fakernic_eqs_free_irqs() and the last call of
  * fakernic_eq_sync().
  */
 void fakernic_eqs_cleanup(struct fakernic_dev *dev);
@@ -52,7 +52,7 @@ void fakernic_eqs_cleanup(struct fakernic_dev *dev);
  * interrupt was lost. Called every half second in process context, while no EQ
  * is created or destroyed.
  */
-void fakernic_eqs_look(struct fakernic_dev *dev);
+void fakernic_eqs_check(struct fakernic_dev *dev);
 
 /*
  * Delivers all events that the device wrote to eq before the call, and waits

@@ -22,22 +22,22 @@ const char *fakernic_death_name(enum fakernic_death cause)
 	switch (cause) {
 	case FAKERNIC_DEATH_NONE:
 		return "none";
-	case FAKERNIC_DEATH_GONE:
+	case FAKERNIC_DEATH_ABSENT:
 		return "device does not answer on the bus";
 	case FAKERNIC_DEATH_FATAL:
 		return "device reports a fatal error";
 	case FAKERNIC_DEATH_RESET:
-		return "device has been reset by somebody else";
+		return "device was reset by something other than the driver";
 	case FAKERNIC_DEATH_BUS:
 		return "bus error";
-	case FAKERNIC_DEATH_UNBORN:
-		return "it does not come up";
+	case FAKERNIC_DEATH_BRING_UP:
+		return "device does not come up";
 	case FAKERNIC_DEATH_TIMEOUT:
-		return "a command was not answered";
-	case FAKERNIC_DEATH_NONSENSE:
-		return "it answers nonsense";
-	case FAKERNIC_DEATH_KEEPS:
-		return "it does not let go of what it was given";
+		return "a command timed out";
+	case FAKERNIC_DEATH_INVALID_ANSWER:
+		return "invalid answer";
+	case FAKERNIC_DEATH_NOT_RELEASED:
+		return "an object or page was not released";
 	}
 	return "unknown";
 }
@@ -51,7 +51,7 @@ const char *fakernic_fatal_name(u32 code)
 		[FAKERNIC_FATAL_FEATURES] = "features not offered",
 		[FAKERNIC_FATAL_CMDQ_OVERRUN] = "command queue overrun",
 		[FAKERNIC_FATAL_CMDQ_DMA] = "command queue DMA",
-		[FAKERNIC_FATAL_FAULT] = "asked for by a fault rule",
+		[FAKERNIC_FATAL_FAULT] = "requested by a fault rule",
 	};
 
 	return fakernic_word(words, ARRAY_SIZE(words), code);
@@ -191,7 +191,7 @@ const char *fakernic_vendor_name(u32 code)
 			"buffer of an atomic is not 8 bytes",
 		[FAKERNIC_VENDOR_KEY_INDEX] = "no such key",
 		[FAKERNIC_VENDOR_KEY_TAG] = "stale key",
-		[FAKERNIC_VENDOR_KEY_STATE] = "key is not valid now",
+		[FAKERNIC_VENDOR_KEY_STATE] = "key is not valid",
 		[FAKERNIC_VENDOR_KEY_PD] =
 			"key of another protection domain",
 		[FAKERNIC_VENDOR_KEY_QP] = "window of another QP",

@@ -29,8 +29,8 @@ static int fakernic_set_gid(struct fakernic_dev *dev, u16 index,
 	ret = fakernic_cmd_set_gid(dev, index, gid);
 	if (ret)
 		return ret;
-	if (dev->gids[index].gone)
-		WRITE_ONCE(dev->gids_gone, dev->gids_gone - 1);
+	if (dev->gids[index].deleted)
+		WRITE_ONCE(dev->gids_deleted, dev->gids_deleted - 1);
 	dev->gids[index] = *gid;
 	return 0;
 }
@@ -92,8 +92,8 @@ int fakernic_del_gid(const struct ib_gid_attr *attr, void **context)
 
 	mutex_lock(&dev->gid_lock);
 	if (fakernic_gid_is_used(dev, attr)) {
-		dev->gids[attr->index].gone = attr;
-		WRITE_ONCE(dev->gids_gone, dev->gids_gone + 1);
+		dev->gids[attr->index].deleted = attr;
+		WRITE_ONCE(dev->gids_deleted, dev->gids_deleted + 1);
 		ret = 0;
 	} else {
 		ret = fakernic_set_gid(dev, attr->index, &none);
@@ -107,12 +107,12 @@ void fakernic_gids_settle(struct fakernic_dev *dev)
 	const struct fakernic_gid none = {};
 	u16 i;
 
-	if (!READ_ONCE(dev->gids_gone))
+	if (!READ_ONCE(dev->gids_deleted))
 		return;
 	mutex_lock(&dev->gid_lock);
 	for (i = 0; dev->gids && i < le16_to_cpu(dev->caps.gid_count); i++)
-		if (dev->gids[i].gone &&
-		    !fakernic_gid_is_used(dev, dev->gids[i].gone))
+		if (dev->gids[i].deleted &&
+		    !fakernic_gid_is_used(dev, dev->gids[i].deleted))
 			fakernic_set_gid(dev, i, &none);
 	mutex_unlock(&dev->gid_lock);
 }
@@ -127,7 +127,7 @@ int fakernic_gids_alloc(struct fakernic_dev *dev)
 		return -ENOMEM;
 	mutex_lock(&dev->gid_lock);
 	dev->gids = gids;
-	dev->gids_gone = 0;
+	dev->gids_deleted = 0;
 	mutex_unlock(&dev->gid_lock);
 	return 0;
 }
@@ -137,7 +137,7 @@ void fakernic_gids_free(struct fakernic_dev *dev)
 	mutex_lock(&dev->gid_lock);
 	kvfree(dev->gids);
 	dev->gids = NULL;
-	WRITE_ONCE(dev->gids_gone, 0);
+	WRITE_ONCE(dev->gids_deleted, 0);
 	mutex_unlock(&dev->gid_lock);
 }
 

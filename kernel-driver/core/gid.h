@@ -15,9 +15,8 @@ struct fakernic_gid {
 	u8 type;			/* enum fakernic_gid_type */
 	u8 mac[ETH_ALEN];
 	u16 vlan;
-	const struct ib_gid_attr *gone;	/* of an entry deleted while a QP
-					 * uses it; only compared
-					 */
+	/* Of an entry that was deleted while a QP uses it; only compared. */
+	const struct ib_gid_attr *deleted;
 };
 
 /* Allocates an empty table, which the core fills. Returns 0 or -ENOMEM. */

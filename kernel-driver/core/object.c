@@ -43,8 +43,8 @@ static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
 	fakernic_hw_sync(dev);
 	ret = xa_insert(all, number, hw, GFP_KERNEL);
 	if (ret == -EBUSY) {
-		dev_err(&dev->pdev->dev, "device made %#x twice\n", number);
-		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_NONSENSE);
+		dev_err(&dev->pdev->dev, "duplicate object number %#x returned\n", number);
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_INVALID_ANSWER);
 		return -EIO;
 	}
 	if (ret)

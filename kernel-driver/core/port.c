@@ -31,7 +31,7 @@ static void fakernic_port_dispatch_locked(struct fakernic_dev *dev,
 
 static void fakernic_port_carry_locked(struct fakernic_dev *dev)
 {
-	if (dev->port.active && !dev->port.bare)
+	if (dev->port.active && !dev->port.no_queues)
 		netif_carrier_on(dev->netdev);
 	else
 		netif_carrier_off(dev->netdev);
@@ -41,8 +41,8 @@ static void fakernic_port_carry_locked(struct fakernic_dev *dev)
  * Updates carrier and RDMA port state. info: the device's answer, or NULL if
  * there is none; the device may have died since. Caller holds the lock.
  */
-static void fakernic_port_tell(struct fakernic_dev *dev,
-			       const struct fakernic_query_port_resp *info)
+static void fakernic_port_update(struct fakernic_dev *dev,
+				 const struct fakernic_query_port_resp *info)
 {
 	struct fakernic_port *port = &dev->port;
 	bool link, active, changed;
@@ -67,9 +67,9 @@ static void fakernic_port_tell(struct fakernic_dev *dev,
 
 /*
  * Schedules a retry after a failure: no other event may ever trigger one.
- * Caller holds ask_lock.
+ * Caller holds query_lock.
  */
-static void fakernic_port_asked(struct fakernic_dev *dev, int ret)
+static void fakernic_port_schedule_retry(struct fakernic_dev *dev, int ret)
 {
 	struct fakernic_port *port = &dev->port;
 	unsigned long pause;
@@ -80,14 +80,14 @@ static void fakernic_port_asked(struct fakernic_dev *dev, int ret)
 	}
 	pause = fakernic_pause(port->refusals++);
 	dev_err(&dev->pdev->dev,
-		"port state cannot be set or queried: %d; next try in %u ms\n",
+		"port state cannot be set or queried: %d; next attempt in %u ms\n",
 		ret, jiffies_to_msecs(pause));
 	queue_delayed_work(system_dfl_wq, &port->work, pause);
 }
 
 /*
  * Enables or disables the port; without the feature it is always enabled.
- * Caller holds ask_lock.
+ * Caller holds query_lock.
  */
 static int fakernic_port_enable(struct fakernic_dev *dev)
 {
@@ -109,7 +109,7 @@ static int fakernic_port_enable(struct fakernic_dev *dev)
 }
 
 /*
- * ask_lock is held during the commands, which may take long. It serializes
+ * query_lock is held during the commands, which may take long. It serializes
  * callers, so that no older answer is reported after a newer one.
  */
 void fakernic_port_changed(struct fakernic_dev *dev)
@@ -118,19 +118,19 @@ void fakernic_port_changed(struct fakernic_dev *dev)
 	struct fakernic_query_port_resp info;
 	int ret;
 
-	mutex_lock(&port->ask_lock);
+	mutex_lock(&port->query_lock);
 	ret = fakernic_port_enable(dev) ?: fakernic_cmd_query_port(dev, &info);
 	mutex_lock(&port->lock);
-	fakernic_port_tell(dev, ret ? NULL : &info);
+	fakernic_port_update(dev, ret ? NULL : &info);
 	mutex_unlock(&port->lock);
-	fakernic_port_asked(dev, ret);
-	mutex_unlock(&port->ask_lock);
+	fakernic_port_schedule_retry(dev, ret);
+	mutex_unlock(&port->query_lock);
 }
 
-int fakernic_port_ask(struct fakernic_dev *dev,
-		      struct fakernic_query_port_resp *info)
+int fakernic_port_query(struct fakernic_dev *dev,
+			struct fakernic_query_port_resp *info)
 {
-	int ret = fakernic_cmd_ask_port(dev, info);
+	int ret = fakernic_cmd_query_port_timed(dev, info);
 
 	if (ret != -ETIMEDOUT && !(ret && READ_ONCE(dev->dead)))
 		return ret;
@@ -148,16 +148,16 @@ static void fakernic_port_work(struct work_struct *work)
 
 void fakernic_port_init(struct fakernic_dev *dev)
 {
-	mutex_init(&dev->port.ask_lock);
+	mutex_init(&dev->port.query_lock);
 	mutex_init(&dev->port.lock);
 	INIT_DELAYED_WORK(&dev->port.work, fakernic_port_work);
 }
 
 void fakernic_port_begin(struct fakernic_dev *dev)
 {
-	mutex_lock(&dev->port.ask_lock);
+	mutex_lock(&dev->port.query_lock);
 	WRITE_ONCE(dev->port.enabled, true);
-	mutex_unlock(&dev->port.ask_lock);
+	mutex_unlock(&dev->port.query_lock);
 }
 
 void fakernic_port_set_netdev(struct fakernic_dev *dev, bool registered)
@@ -171,17 +171,17 @@ void fakernic_port_set_ib(struct fakernic_dev *dev, bool registered)
 {
 	mutex_lock(&dev->port.lock);
 	WRITE_ONCE(dev->port.ib_registered, registered);
-	dev->port.end_told = false;
+	dev->port.fatal_dispatched = false;
 	mutex_unlock(&dev->port.lock);
 }
 
-void fakernic_port_set_bare(struct fakernic_dev *dev, bool bare)
+void fakernic_port_set_no_queues(struct fakernic_dev *dev, bool no_queues)
 {
 	struct fakernic_port *port = &dev->port;
 
 	mutex_lock(&port->lock);
-	if (port->netdev_registered && bare != port->bare) {
-		port->bare = bare;
+	if (port->netdev_registered && no_queues != port->no_queues) {
+		port->no_queues = no_queues;
 		fakernic_port_carry_locked(dev);
 	}
 	mutex_unlock(&port->lock);
@@ -207,8 +207,9 @@ void fakernic_port_end(struct fakernic_dev *dev)
 		netif_carrier_off(dev->netdev);
 	port->link = false;
 	WRITE_ONCE(port->active, false);
-	if (READ_ONCE(dev->dead) && port->ib_registered && !port->end_told) {
-		port->end_told = true;
+	if (READ_ONCE(dev->dead) && port->ib_registered &&
+	    !port->fatal_dispatched) {
+		port->fatal_dispatched = true;
 		fakernic_port_dispatch_locked(dev, IB_EVENT_DEVICE_FATAL);
 	}
 	mutex_unlock(&port->lock);

@@ -16,19 +16,19 @@
 struct fakernic_dev;
 
 struct fakernic_port {
-	struct mutex ask_lock;		/* outer; held during commands */
+	struct mutex query_lock;	/* outer; held during commands */
 	struct mutex lock;		/* all below, carrier, port events */
 	bool netdev_registered;		/* if so, the carrier may change */
 	bool ib_registered;		/* if so, events are dispatched */
-	bool end_told;			/* DEVICE_FATAL was dispatched */
+	bool fatal_dispatched;		/* DEVICE_FATAL was dispatched */
 	bool link;			/* as last reported by the device */
 	bool enabled;			/* as last set in the device */
 	bool open;			/* the net_device is open */
-	bool bare;			/* the net_device has no queues */
+	bool no_queues;			/* the net_device has no queues */
 	bool active;			/* read without the lock */
 	struct fakernic_query_port_resp info;	/* as of the last change */
 	struct delayed_work work;	/* fakernic_port_changed() */
-	u32 refusals;			/* in a row; under ask_lock */
+	u32 refusals;			/* in a row; under query_lock */
 };
 
 /* Called before all other functions; cannot fail. */
@@ -48,8 +48,8 @@ void fakernic_port_changed(struct fakernic_dev *dev);
  * Queries the port's state. Returns the last known state if the device is dead
  * or does not answer within three seconds.
  */
-int fakernic_port_ask(struct fakernic_dev *dev,
-		      struct fakernic_query_port_resp *info);
+int fakernic_port_query(struct fakernic_dev *dev,
+			struct fakernic_query_port_resp *info);
 
 /* On return no thread still reports the former state to the net_device. */
 void fakernic_port_set_netdev(struct fakernic_dev *dev, bool registered);
@@ -57,8 +57,8 @@ void fakernic_port_set_netdev(struct fakernic_dev *dev, bool registered);
 /* Likewise for the RDMA device: events are dispatched if registered. */
 void fakernic_port_set_ib(struct fakernic_dev *dev, bool registered);
 
-/* bare: queues could not be created, so there is no carrier. */
-void fakernic_port_set_bare(struct fakernic_dev *dev, bool bare);
+/* no_queues: queues could not be created, so there is no carrier. */
+void fakernic_port_set_no_queues(struct fakernic_dev *dev, bool no_queues);
 
 /*
  * The net_device was opened or stopped. A stopped one has no carrier. The

@@ -66,7 +66,7 @@ int fakernic_check_device(struct fakernic_dev *dev)
 
 	magic = fakernic_read(dev, FAKERNIC_REG_MAGIC);
 	if (magic != FAKERNIC_MAGIC) {
-		dev_err(device, "no fakernic: magic is %#x, not %#x\n",
+		dev_err(device, "not a fakernic device: magic is %#x, expected %#x\n",
 			magic, FAKERNIC_MAGIC);
 		return -ENODEV;
 	}
@@ -75,7 +75,7 @@ int fakernic_check_device(struct fakernic_dev *dev)
 	if (FIELD_GET(FAKERNIC_VERSION_MAJOR, version) !=
 	    FAKERNIC_INTERFACE_MAJOR) {
 		dev_err(device,
-			"device has interface version %llu.%llu, this driver speaks %d.x; use matching versions\n",
+			"device has interface version %llu.%llu, this driver supports %d.x; use matching versions\n",
 			FIELD_GET(FAKERNIC_VERSION_MAJOR, version),
 			FIELD_GET(FAKERNIC_VERSION_MINOR, version),
 			FAKERNIC_INTERFACE_MAJOR);
@@ -88,7 +88,7 @@ int fakernic_check_device(struct fakernic_dev *dev)
 	inverted = fakernic_read(dev, FAKERNIC_REG_TEST_INVERTED);
 	fakernic_write(dev, FAKERNIC_REG_TEST, 0);
 	if (inverted != ~FAKERNIC_TEST_PATTERN) {
-		dev_err(device, "register test failed: read %#x, not %#x\n",
+		dev_err(device, "register test failed: read %#x, expected %#x\n",
 			inverted, ~FAKERNIC_TEST_PATTERN);
 		return -EIO;
 	}
@@ -103,7 +103,7 @@ int fakernic_negotiate(struct fakernic_dev *dev)
 
 	if (missing) {
 		dev_err(&dev->pdev->dev,
-			"device lacks needed features %#llx (offers %#llx)\n",
+			"device lacks required features %#llx (offers %#llx)\n",
 			missing, offered);
 		return -ENODEV;
 	}
@@ -127,7 +127,7 @@ int fakernic_reset_device(struct fakernic_dev *dev)
 				 FAKERNIC_RESET_TIMEOUT_US);
 	if (ret)
 		dev_err(&dev->pdev->dev,
-			"device does not come out of reset, status %#x\n",
+			"device did not leave reset: status %#x\n",
 			status);
 	return ret;
 }

@@ -50,36 +50,36 @@ int fakernic_read_stats(struct fakernic_dev *dev, u64 *values)
 	return ret;
 }
 
-int fakernic_asked_init(struct fakernic_dev *dev)
+int fakernic_stats_buffer_init(struct fakernic_dev *dev)
 {
-	struct fakernic_asked *asked = &dev->asked;
+	struct fakernic_stats_buffer *buffer = &dev->stats_buffer;
 
-	mutex_init(&asked->lock);
-	asked->counters = dma_alloc_coherent(&dev->pdev->dev,
-					     FAKERNIC_STATS_SIZE, &asked->dma,
-					     GFP_KERNEL);
-	return asked->counters ? 0 : -ENOMEM;
+	mutex_init(&buffer->lock);
+	buffer->counters = dma_alloc_coherent(&dev->pdev->dev,
+					      FAKERNIC_STATS_SIZE, &buffer->dma,
+					      GFP_KERNEL);
+	return buffer->counters ? 0 : -ENOMEM;
 }
 
-void fakernic_asked_cleanup(struct fakernic_dev *dev)
+void fakernic_stats_buffer_cleanup(struct fakernic_dev *dev)
 {
 	dma_free_coherent(&dev->pdev->dev, FAKERNIC_STATS_SIZE,
-			  dev->asked.counters, dev->asked.dma);
+			  dev->stats_buffer.counters, dev->stats_buffer.dma);
 }
 
 /*
  * Queries into a permanent buffer, because the device may still write to it
  * after the query has timed out. The next query starts only after that write.
  */
-int fakernic_ask_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values)
+int fakernic_query_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values)
 {
-	struct fakernic_asked *asked = &dev->asked;
+	struct fakernic_stats_buffer *buffer = &dev->stats_buffer;
 	int ret;
 
-	mutex_lock(&asked->lock);
-	ret = fakernic_cmd_query_stats(dev, counter_id, asked->dma,
+	mutex_lock(&buffer->lock);
+	ret = fakernic_cmd_query_stats(dev, counter_id, buffer->dma,
 				       FAKERNIC_STATS_SIZE, true);
-	ret = fakernic_copy_stats(values, asked->counters, ret);
-	mutex_unlock(&asked->lock);
+	ret = fakernic_copy_stats(values, buffer->counters, ret);
+	mutex_unlock(&buffer->lock);
 	return ret;
 }

@@ -11,17 +11,17 @@
 
 struct fakernic_dev;
 
-struct fakernic_asked {
+struct fakernic_stats_buffer {
 	struct mutex lock;		/* the buffer: one query at a time */
 	__le64 *counters;
 	dma_addr_t dma;
 };
 
 /* -ENOMEM. */
-int fakernic_asked_init(struct fakernic_dev *dev);
+int fakernic_stats_buffer_init(struct fakernic_dev *dev);
 
 /* Called after the device has been stopped. */
-void fakernic_asked_cleanup(struct fakernic_dev *dev);
+void fakernic_stats_buffer_cleanup(struct fakernic_dev *dev);
 
 /* Number of counters of the device itself; all others are the port's. */
 #define FAKERNIC_DEVICE_STAT_COUNT					\
@@ -41,10 +41,10 @@ int fakernic_read_stats(struct fakernic_dev *dev, u64 *values);
 
 /*
  * The same (counter_id 0), or the counters of a set, for callers with a
- * fallback. Times out as fakernic_cmdq_ask(), or after twice that time if other
- * callers query, too.
+ * fallback. Times out as fakernic_cmdq_query(), or after twice that time if
+ * other callers query, too.
  */
-int fakernic_ask_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values);
+int fakernic_query_stats(struct fakernic_dev *dev, u32 counter_id, u64 *values);
 
 static inline bool fakernic_stat_is_devices(int stat)
 {

@@ -25,7 +25,7 @@
  * Restarted queues that work for this long are healthy. Their next error is a
  * new fault, so the restart delay begins at its minimum again.
  */
-#define FAKERNIC_RESTART_WELL		HZ
+#define FAKERNIC_RESTART_HEALTHY		HZ
 
 /* The limit of send completions per NAPI poll, to let other work run. */
 #define FAKERNIC_SENDS_PER_POLL		128
@@ -42,7 +42,7 @@ void fakernic_restart_later(struct fakernic_netdev *priv)
 		return;
 	if (READ_ONCE(priv->up) &&
 	    time_after(jiffies,
-		       READ_ONCE(priv->up_since) + FAKERNIC_RESTART_WELL))
+		       READ_ONCE(priv->up_since) + FAKERNIC_RESTART_HEALTHY))
 		WRITE_ONCE(priv->restarts, 0);
 	/* fakernic_tx_timeout() uses the same workqueue. */
 	queue_delayed_work(system_dfl_wq, &priv->restart_work,
@@ -147,7 +147,7 @@ static int fakernic_channel_poll(struct napi_struct *napi, int budget)
 	return work;
 }
 
-bool fakernic_channel_look(struct fakernic_channel *ch)
+bool fakernic_channel_check(struct fakernic_channel *ch)
 {
 	u32 ci = READ_ONCE(ch->cq.ci);
 	struct fakernic_cqe cqe;

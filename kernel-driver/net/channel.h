@@ -73,7 +73,7 @@ void fakernic_channel_down(struct fakernic_channel *ch);
  * previous call: its event was lost. Called every half second while the
  * channel is up. Under RTNL.
  */
-bool fakernic_channel_look(struct fakernic_channel *ch);
+bool fakernic_channel_check(struct fakernic_channel *ch);
 
 /*
  * Schedules a restart of all channels, from any context. The delay is half a

@@ -119,7 +119,7 @@ int fakernic_channels_up(struct fakernic_netdev *priv)
 		fakernic_cq_hw_arm(&priv->channels[i].cq, false);
 	/* Frames may have been waiting for a restart. */
 	netif_tx_wake_all_queues(priv->netdev);
-	fakernic_port_set_bare(priv->dev, false);
+	fakernic_port_set_no_queues(priv->dev, false);
 	return 0;
 
 err_rss_down:
@@ -128,9 +128,9 @@ err_rss_down:
 err_destroy:
 	fakernic_channels_destroy(priv, priv->shape.channels);
 err:
-	netdev_err(priv->netdev, "queues cannot be set up: %d\n", ret);
+	netdev_err(priv->netdev, "queue setup failed: %d\n", ret);
 	/* Drop the carrier, so that no frame waits for these queues. */
-	fakernic_port_set_bare(priv->dev, true);
+	fakernic_port_set_no_queues(priv->dev, true);
 	/* Retry while the net_device is open: memory may become available. */
 	fakernic_restart_later(priv);
 	return ret;
@@ -165,12 +165,12 @@ void fakernic_channels_down(struct fakernic_netdev *priv)
 	fakernic_channels_destroy(priv, priv->shape.channels);
 }
 
-u32 fakernic_channels_look(struct fakernic_netdev *priv)
+u32 fakernic_channels_check(struct fakernic_netdev *priv)
 {
 	u32 i, lost = 0;
 
 	for (i = 0; priv->up && i < priv->shape.channels; i++)
-		lost += fakernic_channel_look(&priv->channels[i]);
+		lost += fakernic_channel_check(&priv->channels[i]);
 	return lost;
 }
 

@@ -30,10 +30,10 @@ int fakernic_channels_up(struct fakernic_netdev *priv);
 void fakernic_channels_down(struct fakernic_netdev *priv);
 
 /*
- * Handles completions whose events were lost; see fakernic_channel_look().
+ * Handles completions whose events were lost; see fakernic_channel_check().
  * Returns the number of channels that had some.
  */
-u32 fakernic_channels_look(struct fakernic_netdev *priv);
+u32 fakernic_channels_check(struct fakernic_netdev *priv);
 
 /*
  * Changes the number or depth of the channels. Channels that are up are taken

@@ -142,11 +142,11 @@ static int fakernic_set_coalesce(struct net_device *netdev,
 	if (!(priv->dev->features & FAKERNIC_FEATURE_CQ_MODERATION))
 		return -EOPNOTSUPP;
 	if (frames > U16_MAX || us > U16_MAX) {
-		NL_SET_ERR_MSG_MOD(extack, "at most 65535 each");
+		NL_SET_ERR_MSG_MOD(extack, "coalescing parameters are limited to 65535");
 		return -EINVAL;
 	}
 	if (frames > 1 && !us) {
-		NL_SET_ERR_MSG_MOD(extack, "rx-frames needs rx-usecs");
+		NL_SET_ERR_MSG_MOD(extack, "rx-frames requires rx-usecs");
 		return -EINVAL;
 	}
 	priv->shape.coalesce_frames = frames;
@@ -255,7 +255,7 @@ static int fakernic_test_link(struct fakernic_dev *dev)
 	struct fakernic_query_port_resp info;
 	int ret;
 
-	ret = fakernic_cmd_ask_port(dev, &info);
+	ret = fakernic_cmd_query_port_timed(dev, &info);
 	return ret ? ret : info.link_up ? 0 : -ENOLINK;
 }
 
@@ -265,7 +265,7 @@ static const struct {
 } fakernic_tests[] = {
 	{ "registers", fakernic_test_registers },
 	{ "status", fakernic_test_status },
-	{ "command queue", fakernic_cmd_ask_nop },
+	{ "command queue", fakernic_cmd_ping },
 	{ "link", fakernic_test_link },
 };
 
@@ -346,7 +346,7 @@ static void fakernic_get_ethtool_stats(struct net_device *netdev,
 	u32 i;
 
 	/* A dead or silent device does not answer: report the last values. */
-	if (!fakernic_ask_stats(dev, 0, data))
+	if (!fakernic_query_stats(dev, 0, data))
 		memcpy(priv->stats, data, sizeof(priv->stats));
 	else
 		memcpy(data, priv->stats, sizeof(priv->stats));

@@ -71,7 +71,7 @@ static void fakernic_rx_mode_work(struct work_struct *work)
 	} else {
 		pause = fakernic_pause(priv->filter_refusals++);
 		netdev_err(priv->netdev,
-			   "receive filter is not set: %d; next try in %u ms\n",
+			   "receive filter is not set: %d; next attempt in %u ms\n",
 			   ret, jiffies_to_msecs(pause));
 		queue_delayed_work(system_dfl_wq, &priv->rx_mode_work, pause);
 	}
@@ -114,7 +114,7 @@ static void fakernic_restart_work(struct work_struct *work)
 	u32 restarts;
 
 	/* Do not hold RTNL while the device does not respond. */
-	if (fakernic_cmd_ask_nop(priv->dev) == -ETIMEDOUT) {
+	if (fakernic_cmd_ping(priv->dev) == -ETIMEDOUT) {
 		queue_delayed_work(system_dfl_wq, &priv->restart_work, HZ);
 		return;
 	}
@@ -412,17 +412,17 @@ int fakernic_netdev_add(struct fakernic_dev *dev)
 
 err:
 	cancel_delayed_work_sync(&priv->rx_mode_work);
-	dev_err(&dev->pdev->dev, "Ethernet port cannot be set up: %d\n", ret);
+	dev_err(&dev->pdev->dev, "Ethernet port setup failed: %d\n", ret);
 	return ret;
 }
 
-void fakernic_netdev_look(struct fakernic_dev *dev)
+void fakernic_netdev_check(struct fakernic_dev *dev)
 {
 	u32 lost;
 
 	if (!rtnl_trylock())
 		return;
-	lost = fakernic_channels_look(fakernic_netdev_of(dev));
+	lost = fakernic_channels_check(fakernic_netdev_of(dev));
 	rtnl_unlock();
 	if (!lost)
 		return;

@@ -94,7 +94,7 @@ void fakernic_netdev_detach(struct fakernic_dev *dev);
  * Handles completions whose events were lost. Called every half second while
  * the hardware is up. Does nothing if RTNL is taken.
  */
-void fakernic_netdev_look(struct fakernic_dev *dev);
+void fakernic_netdev_check(struct fakernic_dev *dev);
 
 /* Queries the counters that "ip -s link" shows. Executes a command. */
 void fakernic_netdev_count(struct fakernic_dev *dev);

@@ -33,7 +33,7 @@ int fakernic_hwtstamp_set(struct net_device *netdev,
 	/* The other modes need a device that writes into frames. */
 	if (config->tx_type != HWTSTAMP_TX_OFF &&
 	    config->tx_type != HWTSTAMP_TX_ON) {
-		NL_SET_ERR_MSG(extack, "no one-step time stamps");
+		NL_SET_ERR_MSG(extack, "one-step time stamps are not supported");
 		return -ERANGE;
 	}
 	WRITE_ONCE(priv->tstamp_tx, config->tx_type == HWTSTAMP_TX_ON);

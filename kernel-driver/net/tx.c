@@ -243,7 +243,7 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 
 	/* No queues without hardware; and fewer channels may be in use. */
 	if (unlikely(!smp_load_acquire(&priv->up) || !ch->tx_frames))
-		goto drop_quietly;
+		goto drop_uncounted;
 	/* On failure skb_put_padto() has freed the skb. */
 	if (skb_put_padto(skb, ETH_ZLEN))
 		goto dropped;
@@ -290,7 +290,7 @@ dropped:
 		fakernic_tx_ring(ch);
 	return NETDEV_TX_OK;
 
-drop_quietly:
+drop_uncounted:
 	dev_kfree_skb_any(skb);
 	dev_core_stats_tx_dropped_inc(netdev);
 	return NETDEV_TX_OK;

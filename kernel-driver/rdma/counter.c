@@ -121,7 +121,7 @@ int fakernic_counter_unbind_qp(struct ib_qp *ibqp, u32 port)
 	} else {
 		/* The core unbinds a destroyed QP even if this fails. */
 		if (fakernic_cmd_set_qp_counter(dev, ibqp->qp_num, 0))
-			fakernic_cmdq_kill(dev, FAKERNIC_DEATH_KEEPS);
+			fakernic_cmdq_kill(dev, FAKERNIC_DEATH_NOT_RELEASED);
 		ibqp->counter = NULL;
 	}
 	mutex_unlock(&qp->lock);
@@ -137,7 +137,7 @@ static int fakernic_read_counter(struct fakernic_dev *dev, u32 id, u64 *values)
 	all = kcalloc(FAKERNIC_STAT_COUNT, sizeof(*all), GFP_KERNEL);
 	if (!all)
 		return -ENOMEM;
-	ret = fakernic_ask_stats(dev, id, all);
+	ret = fakernic_query_stats(dev, id, all);
 	for (i = 0; !ret && i < FAKERNIC_STAT_COUNT; i++)
 		if (!fakernic_stat_is_devices(i))
 			values[n++] = all[i];
@@ -210,7 +210,7 @@ int fakernic_get_hw_stats(struct ib_device *ibdev, struct rdma_hw_stats *stats,
 	values = kcalloc(FAKERNIC_STAT_COUNT, sizeof(*values), GFP_KERNEL);
 	if (!values)
 		return -ENOMEM;
-	ret = fakernic_ask_stats(dev, 0, values);
+	ret = fakernic_query_stats(dev, 0, values);
 	for (i = 0; !ret && i < FAKERNIC_STAT_COUNT; i++)
 		if (fakernic_stat_is_devices(i) == !port)
 			stats->value[n++] = values[i];

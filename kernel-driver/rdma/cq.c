@@ -59,7 +59,7 @@ static void fakernic_cq_fail(struct fakernic_cq_hw *hw)
 	};
 
 	fakernic_dbg(hw->dev,
-		     "CQ %#x: overrun, or its memory cannot be reached\n",
+		     "CQ %#x: overrun, or memory not accessible\n",
 		     hw->cqn);
 	if (cq->ibcq.event_handler)
 		cq->ibcq.event_handler(&event, cq->ibcq.cq_context);
@@ -419,7 +419,7 @@ int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc)
 }
 
 /* Returns true if polling would flush a request. Under the CQ's lock. */
-static bool fakernic_cq_owes(struct fakernic_cq *cq)
+static bool fakernic_cq_has_flushes(struct fakernic_cq *cq)
 {
 	struct fakernic_qp *qp;
 
@@ -450,7 +450,7 @@ int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	if (unlikely(READ_ONCE(cq->hw.dev->dead)))
 		missed = flags & IB_CQ_REPORT_MISSED_EVENTS &&
 			 (fakernic_cq_hw_next(&cq->hw, &cqe) ||
-			  fakernic_cq_owes(cq));
+			  fakernic_cq_has_flushes(cq));
 	spin_unlock_irqrestore(&cq->lock, irq_flags);
 	return missed;
 }

@@ -50,7 +50,7 @@ int fakernic_dm_init(struct fakernic_dev *dev)
 	if (((u64)first + pages) * FAKERNIC_PAGE_SIZE >
 	    pci_resource_len(dev->pdev, FAKERNIC_BAR_UAR)) {
 		dev_warn(&dev->pdev->dev,
-			 "device memory, pages %u to %u, is not in its BAR\n",
+			 "device memory, pages %u to %u, exceeds its BAR\n",
 			 first, first + pages);
 		return 0;
 	}

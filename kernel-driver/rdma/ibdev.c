@@ -253,7 +253,7 @@ static int fakernic_query_port(struct ib_device *ibdev, u32 port,
 	struct fakernic_query_port_resp resp;
 	int ret;
 
-	ret = fakernic_port_ask(dev, &resp);
+	ret = fakernic_port_query(dev, &resp);
 	if (ret)
 		return ret;
 	attr->gid_tbl_len = le16_to_cpu(dev->caps.gid_count);

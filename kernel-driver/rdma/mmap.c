@@ -53,7 +53,7 @@ int fakernic_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 	rdma_entry = rdma_user_mmap_entry_get(ibucontext, vma);
 	if (!rdma_entry) {
 		fakernic_dbg(to_fakernic_dev(ibucontext->device),
-			     "mmap: nothing of that size at page %#lx\n",
+			     "mmap: no mapping of that size at page %#lx\n",
 			     vma->vm_pgoff);
 		return -EINVAL;
 	}

@@ -127,7 +127,7 @@ static int fakernic_check_persistent(struct fakernic_dev *dev,
 				      IORES_DESC_PERSISTENT_MEMORY) ==
 		    REGION_INTERSECTS)
 			continue;
-		fakernic_dbg(dev, "MR: %#lx is not all persistent memory\n",
+		fakernic_dbg(dev, "MR: memory at %#lx is not persistent throughout\n",
 			     umem->address);
 		return -EINVAL;
 	}
@@ -154,7 +154,7 @@ static int fakernic_list_mr(struct fakernic_dev *dev, struct ib_umem *umem,
 	page_size = ib_umem_find_best_pgsz(umem, page_sizes, iova);
 	if (!page_size) {
 		fakernic_dbg(dev,
-			     "MR: address and iova %#llx do not share their offset in a page\n",
+			     "MR: address and iova %#llx differ in their offset in a page\n",
 			     iova);
 		return -EINVAL;
 	}
@@ -341,7 +341,7 @@ static bool fakernic_mr_is_callers(const struct fakernic_mr *mr)
 	if (mr->mm == current->mm)
 		return true;
 	fakernic_dbg(to_fakernic_dev(mr->ibmr.device),
-		     "rereg MR %#x: its memory is another process's\n",
+		     "rereg MR %#x: its memory belongs to another process\n",
 		     mr->ibmr.lkey);
 	return false;
 }

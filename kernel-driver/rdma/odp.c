@@ -169,13 +169,13 @@ static int fakernic_odp_broken_off(const struct fakernic_odp *odp)
  * only the bus quiesces it, the device stays up or is dead, so the prefetch
  * need not stop for that.
  */
-static int fakernic_odp_unwanted(const struct fakernic_odp *odp,
-				 const struct fakernic_odp_range *range)
+static int fakernic_odp_is_unwanted(const struct fakernic_odp *odp,
+				    const struct fakernic_odp_range *range)
 {
-	unsigned long held = READ_ONCE(odp->dev->held);
+	unsigned long reasons = READ_ONCE(odp->dev->quiesced);
 
 	return range->flags & FAKERNIC_ODP_PREFETCH &&
-	       held & ~BIT(FAKERNIC_HELD_BY_BUS) ? -EIO : 0;
+	       reasons & ~BIT(FAKERNIC_QUIESCE_BUS) ? -EIO : 0;
 }
 
 /* With PRESENT the pages are in the table. address: in the process. */
@@ -202,9 +202,9 @@ static u64 fakernic_odp_page_address(struct ib_umem_odp *umem, size_t index)
 }
 
 /* Reports adjacent pages that are in the table. flags 0: absent, no report. */
-static int fakernic_odp_tell_run(struct fakernic_odp *odp,
-				 struct ib_umem_odp *umem, size_t first,
-				 u32 count, u32 flags)
+static int fakernic_odp_update_run(struct fakernic_odp *odp,
+				   struct ib_umem_odp *umem, size_t first,
+				   u32 count, u32 flags)
 {
 	if (!flags)
 		return 0;
@@ -232,8 +232,9 @@ static int fakernic_odp_page_flags(struct ib_umem_odp *umem, size_t index,
  * same rights. Returns the number of present pages, or an error. Caller holds
  * fault_lock and umem_mutex.
  */
-static int fakernic_odp_tell(struct fakernic_odp *odp, struct ib_umem_odp *umem,
-			     size_t first, u32 count)
+static int fakernic_odp_update_pages(struct fakernic_odp *odp,
+				     struct ib_umem_odp *umem, size_t first,
+				     u32 count)
 {
 	u32 i, start = 0, run_flags = 0;
 	dma_addr_t address = 0;
@@ -244,8 +245,8 @@ static int fakernic_odp_tell(struct fakernic_odp *odp, struct ib_umem_odp *umem,
 		if (flags < 0)
 			return flags;
 		if (flags != run_flags) {
-			ret = fakernic_odp_tell_run(odp, umem, first + start,
-						    i - start, run_flags);
+			ret = fakernic_odp_update_run(odp, umem, first + start,
+						      i - start, run_flags);
 			if (ret)
 				return ret;
 			start = i;
@@ -256,8 +257,8 @@ static int fakernic_odp_tell(struct fakernic_odp *odp, struct ib_umem_odp *umem,
 		fakernic_page_table_set(&odp->table, i - start, address);
 		told++;
 	}
-	ret = fakernic_odp_tell_run(odp, umem, first + start, count - start,
-				    run_flags);
+	ret = fakernic_odp_update_run(odp, umem, first + start, count - start,
+				      run_flags);
 	return ret ? ret : told;
 }
 
@@ -288,9 +289,9 @@ static void fakernic_odp_take_away(struct fakernic_odp *odp,
 	    (ret == -EINVAL && READ_ONCE(odp->stopping)))
 		return;
 	dev_err(&odp->dev->pdev->dev,
-		"device does not let go of pages of MR %#x: %d\n", odp->key,
+		"device did not release pages of MR %#x: %d\n", odp->key,
 		ret);
-	fakernic_cmdq_kill(odp->dev, FAKERNIC_DEATH_KEEPS);
+	fakernic_cmdq_kill(odp->dev, FAKERNIC_DEATH_NOT_RELEASED);
 }
 
 /* MMU notifier: pages are taken away or their access rights change. */
@@ -427,6 +428,7 @@ static int fakernic_odp_fault(struct fakernic_odp *odp, u64 address,
 			      u64 length, u32 flags)
 {
 	struct ib_umem_odp *umem = fakernic_odp_umem(odp, address);
+	size_t first;
 	int count;
 
 	if (IS_ERR(umem))
@@ -438,8 +440,8 @@ static int fakernic_odp_fault(struct fakernic_odp *odp, u64 address,
 	       !fatal_signal_pending(current));
 	if (count < 0)
 		return count;
-	count = fakernic_odp_tell(odp, umem, (address - ib_umem_start(umem)) >>
-				  umem->page_shift, count);
+	first = (address - ib_umem_start(umem)) >> umem->page_shift;
+	count = fakernic_odp_update_pages(odp, umem, first, count);
 	mutex_unlock(&umem->umem_mutex);
 	if (count < 0)
 		return count;
@@ -455,14 +457,15 @@ static void fakernic_odp_refuse(struct fakernic_odp *odp, u64 address,
 
 	if (!count)
 		return;
-	fakernic_dbg(odp->dev, "MR %#x: %u pages at %#llx cannot be had\n",
+	fakernic_dbg(odp->dev, "MR %#x: %u pages at %#llx cannot be faulted in\n",
 		     odp->key, count, address);
 	/* Without an answer the waiting work requests would never finish. */
 	while (fakernic_odp_update(odp, address, count,
 				   FAKERNIC_PAGES_REFUSED) &&
 	       !fakernic_odp_broken_off(odp)) {
 		if (++tries == FAKERNIC_ODP_TRIES) {
-			fakernic_cmdq_kill(odp->dev, FAKERNIC_DEATH_KEEPS);
+			fakernic_cmdq_kill(odp->dev,
+					   FAKERNIC_DEATH_NOT_RELEASED);
 			return;
 		}
 		schedule_timeout_uninterruptible(FAKERNIC_ODP_AGAIN);
@@ -520,7 +523,7 @@ static int fakernic_odp_serve(struct fakernic_odp *odp,
 		part = min(left, block - 1 - (address & (block - 1))) + 1;
 		mutex_lock(&odp->fault_lock);
 		ret = fakernic_odp_broken_off(odp) ?:
-		      fakernic_odp_unwanted(odp, range);
+		      fakernic_odp_is_unwanted(odp, range);
 		if (!ret && range->flags & FAKERNIC_ODP_PREFETCH)
 			ret = fakernic_odp_fault(odp, address, part,
 						 range->flags);
@@ -607,8 +610,8 @@ static u32 fakernic_odp_wanted_max(const struct fakernic_odp *odp)
  * when too much of it is queued. Errors: -ENOMEM, no memory for advice;
  * -ENOSPC, more ranges are queued than all QPs can wait for.
  */
-static int fakernic_odp_want(struct fakernic_odp *odp,
-			     const struct fakernic_odp_range *range)
+static int fakernic_odp_queue_range(struct fakernic_odp *odp,
+				    const struct fakernic_odp_range *range)
 {
 	struct fakernic_odp_range *there, *new;
 	bool advice = range->flags & FAKERNIC_ODP_PREFETCH;
@@ -680,7 +683,7 @@ static void fakernic_odp_request(struct fakernic_dev *dev,
 		flags = FAKERNIC_ODP_WRITE;
 	if (fakernic_odp_range_init(odp, &range, le64_to_cpu(request->address),
 				    le64_to_cpu(request->length), flags) &&
-	    fakernic_odp_want(odp, &range))
+	    fakernic_odp_queue_range(odp, &range))
 		fakernic_odp_refuse_range(odp, &range);
 	fakernic_odp_put(odp);
 }
@@ -921,7 +924,7 @@ static int fakernic_odp_prefetch(struct ib_pd *ibpd, const struct ib_sge *sge,
 		if (wait)
 			ret = fakernic_odp_serve(odp, &range);
 		else
-			fakernic_odp_want(odp, &range);
+			fakernic_odp_queue_range(odp, &range);
 	}
 	fakernic_odp_put(odp);
 	return fakernic_odp_advice_error(ret);

@@ -110,7 +110,7 @@ static int fakernic_pma_get(struct fakernic_dev *dev, __be16 attribute,
 	stats = kcalloc(FAKERNIC_STAT_COUNT, sizeof(*stats), GFP_KERNEL);
 	if (!stats)
 		return -ENOMEM;
-	ret = fakernic_ask_stats(dev, 0, stats);
+	ret = fakernic_query_stats(dev, 0, stats);
 	if (!ret && attribute == IB_PMA_PORT_COUNTERS)
 		fakernic_pma_counters(dev, data, stats);
 	else if (!ret)

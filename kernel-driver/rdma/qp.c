@@ -558,8 +558,9 @@ static int fakernic_modify_qp_locked(struct fakernic_dev *dev,
 	    (new == IB_QPS_ERR || new == IB_QPS_RESET)) {
 		ret = 0;
 		/* ib_drain_qp() of a QP with an SRQ waits for this. */
-		if (new == IB_QPS_ERR && qp->ibqp.srq && !qp->end_told) {
-			qp->end_told = true;
+		if (new == IB_QPS_ERR && qp->ibqp.srq &&
+		    !qp->last_wqe_reported) {
+			qp->last_wqe_reported = true;
 			fakernic_qp_event(&qp->hw,
 					  FAKERNIC_EVENT_LAST_WQE_REACHED, 0);
 		}
@@ -569,7 +570,7 @@ static int fakernic_modify_qp_locked(struct fakernic_dev *dev,
 	if (new == IB_QPS_RESET && qp->sq.queue.ring)
 		fakernic_clean_kernel_qp(qp);
 	if (new == IB_QPS_RESET)
-		qp->end_told = false;
+		qp->last_wqe_reported = false;
 	WRITE_ONCE(qp->state, new);
 	return 0;
 }

@@ -25,7 +25,7 @@ struct fakernic_qp {
 	struct list_head recv_node;
 	struct mutex lock;		/* state */
 	enum ib_qp_state state;		/* posting reads it without the lock */
-	bool end_told;			/* LAST_WQE_REACHED was reported */
+	bool last_wqe_reported;		/* event LAST_WQE_REACHED */
 	struct ib_qp_cap cap;		/* as requested */
 	u8 type;			/* enum fakernic_qp_type */
 };

@@ -110,7 +110,7 @@ static int fakernic_alloc_uar(struct fakernic_dev *dev, u32 *uar)
 	if (!ret && !fakernic_is_user_uar(dev, *uar)) {
 		dev_err(&dev->pdev->dev, "device has no doorbell page %#x\n",
 			*uar);
-		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_NONSENSE);
+		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_INVALID_ANSWER);
 		return -EIO;
 	}
 	if (ret != -EIO || !READ_ONCE(dev->dead))
@@ -132,7 +132,7 @@ int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 		return -EOPNOTSUPP;
 	if (dev->bounced) {
 		ibdev_err_ratelimited(dev->ibdev,
-				      "programs cannot use it: the kernel copies what the device reads and writes (swiotlb=force), so they share no memory with it\n");
+				      "no RDMA for programs: with bounce buffers (swiotlb=force) they share no memory with the device\n");
 		return -EOPNOTSUPP;
 	}
 	if (udata->outlen < FAKERNIC_CONTEXT_RESP_MIN) {

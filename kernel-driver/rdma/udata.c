@@ -19,7 +19,7 @@ int fakernic_copy_ureq(struct fakernic_dev *dev, void *ureq, size_t size,
 	if (udata->inlen > size &&
 	    !ib_is_udata_cleared(udata, size, udata->inlen - size)) {
 		fakernic_dbg(dev,
-			     "request of %zu bytes is not zero behind %zu\n",
+			     "request of %zu bytes is not zero after byte %zu\n",
 			     udata->inlen, size);
 		return -EOPNOTSUPP;
 	}
@@ -31,7 +31,7 @@ int fakernic_check_no_ureq(struct fakernic_dev *dev, struct ib_udata *udata)
 	if (!udata || !udata->inlen ||
 	    ib_is_udata_cleared(udata, 0, udata->inlen))
 		return 0;
-	fakernic_dbg(dev, "request of %zu bytes, none known\n",
+	fakernic_dbg(dev, "request of %zu bytes, none expected\n",
 		     udata->inlen);
 	return -EOPNOTSUPP;
 }

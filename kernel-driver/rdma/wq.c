@@ -169,7 +169,7 @@ int fakernic_modify_wq(struct ib_wq *ibwq, struct ib_wq_attr *attr, u32 mask,
 	mutex_lock(&wq->lock);
 	if (mask & IB_WQ_CUR_STATE &&
 	    !fakernic_wq_may_be(wq, attr->curr_wq_state)) {
-		fakernic_dbg(dev, "modify WQ %#x: it is not in state %d\n",
+		fakernic_dbg(dev, "modify WQ %#x: the WQ is not in state %d\n",
 			     wq->hw.qpn, attr->curr_wq_state);
 		ret = -EINVAL;
 	} else if (mask & IB_WQ_STATE) {

@@ -149,7 +149,7 @@ def end_trace(guest):
     return guest.check(f"echo 0 >{EVENTS_TRACED}; cat {TRACING}/trace")
 
 
-MISBEHAVES = "device was told to misbehave"
+MISBEHAVES = "fault rules are active"
 
 
 @pytest.mark.usefixtures("power_on")
@@ -688,7 +688,7 @@ def test_no_recovery_without_auto_recover(dut, death, event, cure):
                            f"devlink health dump show {reporter}")
         assert "state: dead" in text, text
         if death is frozen:
-            assert "a command was not answered" in text, text
+            assert "a command timed out" in text, text
             assert re.search("in_flight_at_death: [1-9]", text), text
         guest.check(ASKED[cure], 60)
         dut.works()
@@ -792,7 +792,7 @@ def test_device_fails_to_come_up(dut, event, command, status, cure):
             says_dead(dut)
             assert what_it_is(port) == known
             text = guest.check(f"devlink health diagnose {REPORTER}")
-            assert "it does not come up" in text, text
+            assert "cause: device does not come up" in text, text
             assert "state error" in guest.check(
                 f"devlink health show {REPORTER}")
             result = guest.run(f"ibv_rc_pingpong -d {port.ibdev} -g 0")
@@ -980,7 +980,7 @@ def test_death_is_reported_everywhere(dut, death):
 
 
 # The flags of an entry of the trace: irqs off, need-resched, the kind of interrupt.
-DIES_IN = re.compile(r"\] ..(.)\S+ +[\d.]+: fakernic_life: .* stops, of cause")
+DIES_IN = re.compile(r"\] ..(.)\S+ +[\d.]+: fakernic_life: .* stopped, cause")
 HARD_IRQ = "hH"
 FATAL_EVENT = "type 15, "       # enum fakernic_event
 
@@ -1070,7 +1070,7 @@ def test_unlimited_command_timeout_can_be_changed(dut):
     time.sleep(NOP_PERIOD_S)
     assert "device is dead" not in guest.check("dmesg")
     commands_may_take(guest, 1)
-    dut.said("device is dead: a command was not answered", 5)
+    dut.said("device is dead: a command timed out", 5)
     dut.is_recovered()
     dut.works()
 
@@ -1146,7 +1146,7 @@ def test_many_readers_do_not_hide_a_death(dut):
     commands_may_take(guest, CROWDED_S)
     rule(dut, "freeze")
     guest.run(CROWD.format(ib=dut.port.ibdev), 60)
-    dut.said("device is dead: a command was not answered",
+    dut.said("device is dead: a command timed out",
                  2 * CROWDED_S + NOP_PERIOD_S)
     dut.is_recovered()
     dut.works()
@@ -1242,7 +1242,7 @@ def dies_of_refusing(dut, command, status):
     with faults.armed(dut.port.vm, f"at=command cmd={command} times=0 "
                       f"do=fail status={status}"):
         yield
-        dut.said("device is dead: it does not let go")
+        dut.said("device is dead: an object or page was not released")
     dut.is_recovered()
     dut.works()
 
@@ -1317,7 +1317,7 @@ def test_duplicate_object_number_is_refused(dut):
                          "id=twice after=made at=dma-write why=cmd do=corrupt "
                          f"offset=0 mask={last ^ (last + 1)}")
         assert not guest.run(f"{command} -p 18516").ok
-        dut.said("device is dead: it answers nonsense")
+        dut.said("device is dead: invalid answer")
         dut.is_recovered()
     finally:
         faults.set_fault(port.vm, "remove=all")
@@ -1337,7 +1337,7 @@ def test_invalid_doorbell_page_is_refused(dut):
                      "offset=1 mask=0x80")
     try:
         assert not guest.run(f"ibv_devinfo -d {port.ibdev}").ok
-        dut.said("device is dead: it answers nonsense")
+        dut.said("device is dead: invalid answer")
     finally:
         faults.set_fault(port.vm, "remove=all")
     dut.is_recovered()
@@ -1415,8 +1415,8 @@ def test_trace_events(dut):
     dut.until(carrier(dut).format(1))
     text = end_trace(guest)
     for words in ("CREATE_QP: ok", "CREATE_CQ: busy", "fakernic_eqe",
-                  "link down, port down", "link up, port active", "stops, of cause",
-                  "goes down: 0", "function is reset: 0", "comes up: 0"):
+                  "link down, port down", "link up, port active", "stopped, cause",
+                  "torn down: 0", "function reset: 0", "brought up: 0"):
         assert words in text, f"no {words}: {text[-2000:]}"
 
 

@@ -40,7 +40,7 @@ WARNING = 4
 # What it says at a lower level, though nobody wants it to happen; and what it warns
 # of whenever there was a rule, or the kernel for it when a user was refused.
 UNWANTED = "restarting"
-WANTED = re.compile("told to misbehave|no one-step time stamps")
+WANTED = re.compile("fault rules are active|one-step time stamps are not")
 # What it cannot know where one CPU looks and another has not had its turn to handle
 # the interrupt: emulated ones wait for the host's processors, for how long nobody
 # says.
