@@ -12,6 +12,7 @@ from demo_records import LOST_READ, SEND, TOP
 from fakernic_lab.lab import TIMELINE
 from fakernic_lab.timeline import files
 from fakernic_lab.timeline.model import Model
+from fakernic_lab.timeline.picture import STYLE, WIDTH
 from test_timeline import records_of
 
 
@@ -97,3 +98,14 @@ def test_names_that_the_demo_looks_for(demo, tmp_path, steps, name):
     pictures = {found for found in demo.FILES if found.endswith(".svg")}
     assert made & pictures == {name}
     assert set(demo.FILES) - pictures <= made
+
+
+def test_pictures_of_the_documents_are_current(demo):
+    """Drawn by today's code, with title and description; else renew them by
+    tests/timeline/demo --pictures."""
+    folder = TOP / "tests/timeline"
+    assert {path.name for path in folder.glob("*.svg")} == set(demo.PICTURES)
+    for name in demo.PICTURES:
+        text = (folder / name).read_text("utf-8")
+        assert STYLE in text and f'viewBox="0 0 {WIDTH} ' in text, name
+        assert "<title id=" in text and "<desc id=" in text, name

@@ -18,8 +18,9 @@ import pytest
 from demo_records import (
     A, B, FRAMES, LOST_READ, NONE, PSN, SEND, TICKS, TOP, Recorder, kinds, mac,
     packet, read_request, response)
-from fakernic_lab.timeline import clock, files, page
+from fakernic_lab.timeline import clock, files, page, words
 from fakernic_lab.timeline.model import Model
+from fakernic_lab.timeline.picture import WIDTH, Picture
 from fakernic_lab.timeline.records import (
     ENTRY, HEADER, OPERATIONS, OTHERS, SERVICES, RecordError, read)
 from fakernic_lab.timeline.steps import STEPS
@@ -66,7 +67,7 @@ def test_send_is_one_story(tmp_path):
         assert [event.kind for event, _ in request.events()
                 if event.node == node] == kinds_there
     assert len(request.packets) == 2 and len(request.answers) == 1
-    assert "attempt" not in page.text(request)
+    assert "again" not in page.text(request)
 
 
 def seconds_for(packets, folder):
@@ -158,8 +159,8 @@ def test_lost_packet_is_explained(tmp_path):
     assert not model.problems
     request, = model.requests
     assert [packet.lost() for packet in request.packets].count(True) == 1
-    assert "do=drop" in page.text(request)
-    assert "attempt 2" in page.text(request)
+    assert "rx: drop PSN +0" in page.text(request)
+    assert "again: SEND First" in page.text(request)
     assert len(page.text(request).splitlines()) <= 40
 
 
@@ -175,7 +176,7 @@ def test_forged_packet_is_one_that_came(tmp_path, point, node):
     assert not model.problems
     request, = model.requests
     assert not any(packet.lost() for packet in request.packets)
-    assert "do=corrupt" in page.text(request)
+    assert ": corrupt PSN +0" in page.text(request)
 
 
 def test_implied_nak_is_explained(tmp_path):
@@ -184,10 +185,11 @@ def test_implied_nak_is_explained(tmp_path):
     assert not model.problems
     request, = model.requests
     text = page.text(request)
-    assert re.search(r"FAULT .*PSN 101\n(.*\n)*.* again +psn 101, left 6\n"
-                     r"(.*\n)*.*PSN 101, attempt 2\n", text), text
+    assert re.search(r"fault rule .*PSN \+1\n(.*\n)*.* resends from PSN \+1, "
+                     r"6 tries left\n(.*\n)*.*again: .*PSN \+1\n", text), text
+    assert "PSN +0 is 100" in text
     assert len(text.splitlines()) <= 40
-    assert "again: psn 101" in page.svg(request, ["a", "b"])
+    assert "resends from PSN +1" in Picture(request).file()
 
 
 def two_writes(*order):
@@ -253,10 +255,11 @@ def lost_ones(steps, tmp_path):
 def test_what_the_wire_lost_is_not_what_came(tmp_path):
     lost, text = lost_ones(send_by_timeout(), tmp_path)
     assert lost == [(0, 1), (0, 2)]
-    assert re.search(r" x sent .*LAST, PSN 0\n(.*\n)*.* probe +psn 0, count 1\n"
-                     r".* x sent .*LAST, PSN 0, attempt 2\n"
-                     r".* timeout +psn 0, left 7\n.* again +psn 0, left 6\n"
-                     r"(.*\n)*.* > sent .*LAST, PSN 0, attempt 3\n", text), text
+    assert re.search(r" x SEND Last, PSN \+1\n(.*\n)*.* probe 1 from PSN \+1\n"
+                     r".* x again: SEND Last, PSN \+1\n"
+                     r".* timeout: no answer to PSN \+1\n"
+                     r".* resends from PSN \+1, 6 tries left\n"
+                     r"(.*\n)*.* > attempt 3: SEND Last, PSN \+1\n", text), text
 
 
 def first_twice(first_time, second_time):
@@ -783,29 +786,56 @@ def test_threads_of_perfetto(tmp_path):
             assert first["ts"] + first["dur"] <= second["ts"]
 
 
-# Points at each dot, and tells the test what the page then tells.
-POINT = """<script>
-document.body.dataset.told = JSON.stringify(
-    Array.from(document.querySelectorAll('circle'), dot => {
-        dot.dispatchEvent(new MouseEvent('mouseover', {bubbles: true}));
-        return document.getElementById('told').textContent;
-    }));
+# Visits each event by pointer, arrow key and tap, and gives the test what the
+# page then shows; then one goes there by the index, and changes the size.
+VISIT = """<script>
+const shown = () => document.getElementById('details').textContent;
+const press = (key, at) => at.dispatchEvent(
+    new KeyboardEvent('keydown', {key: key, bubbles: true}));
+const all = Array.from(document.querySelectorAll('.event'));
+const found = {point: [], tap: [], keys: []};
+for (const event of all) {
+    event.dispatchEvent(new MouseEvent('mouseover', {bubbles: true}));
+    found.point.push(shown());
+}
+for (const event of all) {
+    event.dispatchEvent(new MouseEvent('click', {bubbles: true}));
+    found.tap.push(shown());
+}
+press('Home', document.activeElement);
+for (const event of all) {
+    found.keys.push(shown());
+    press('ArrowDown', document.activeElement);
+}
+document.querySelectorAll('.index a')[3].click();
+found.index = shown();
+scrollTo(0, document.querySelector('section svg[role]').
+    getBoundingClientRect().top + scrollY + 100);
+found.heads = document.querySelector('.heads').getBoundingClientRect().top;
+const wide = () => document.querySelector('section svg').
+    getBoundingClientRect().width;
+found.sizes = [wide()];
+for (const key of ['+', '0', '-', 'f']) {
+    press(key, document.body);
+    found.sizes.push(wide());
+}
+document.body.dataset.found = JSON.stringify(found);
 </script></body>"""
 
 
-def browse(tmp_path, requests):
-    """A browser shows the page of some requests, and points at all of it: what
-    it made of it, and said."""
+def browse(tmp_path, requests, width=800):
+    """A browser shows the page of some requests, and visits all of it: what
+    it printed."""
     out = tmp_path / "trace.html"
-    out.write_text(page.page(requests, ["a", "b"]).replace("</body>", POINT),
+    out.write_text(page.page(requests, ["a", "b"]).replace("</body>", VISIT),
                    "utf-8")
     browser = shutil.which("chromium-headless-shell")
     assert browser, "chromium-headless-shell is not installed (word test)"
     return subprocess.run(
         [browser, "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
          f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
-         out.as_uri()], text=True, capture_output=True, timeout=60,
-        check=True)
+         f"--window-size={width},600", out.as_uri()], text=True,
+        capture_output=True, timeout=60, check=True)
 
 
 def two_requests(tmp_path):
@@ -817,28 +847,31 @@ def two_requests(tmp_path):
 
 
 def test_page_in_a_browser(tmp_path):
+    """Pointer, keys and taps each show all events: their place, time,
+    arguments, and what the documents say. Heads stay in view; the size
+    changes."""
     requests = two_requests(tmp_path)
     done = browse(tmp_path, requests)
-    dots = sum(len(page.rows(request)) for request in requests)
-    assert f'data-ready="{dots}"' in done.stdout
     assert "CONSOLE" not in done.stderr
-
-
-def test_page_tells_who_points(tmp_path):
-    """Of each event its place, time, arguments, and what the documents say."""
-    requests = two_requests(tmp_path)
-    done = browse(tmp_path, requests)
-    told = json.loads(html.unescape(
-        re.search('data-told="([^"]*)"', done.stdout)[1]))
-    wanted = [(time, event) for request in requests
-              for time, event, _ in page.rows(request)]
-    assert len(told) == len(wanted) > 40
-    for text, (time, event) in zip(told, wanted):
+    found = json.loads(html.unescape(
+        re.search('data-found="([^"]*)"', done.stdout)[1]))
+    wanted = [(request, *row) for request in requests
+              for row in page.rows(request)]
+    assert f'data-ready="{len(wanted)}"' in done.stdout
+    assert found["point"] == found["tap"] == found["keys"]
+    assert found["index"] == found["point"][3]
+    assert len(found["point"]) == len(wanted) > 40
+    for text, (request, time, event, sent) in zip(found["point"], wanted):
         step = STEPS[event.kind]
+        label = words.Words(request).full(event, sent)
         assert text.startswith(f"{event.node} {step.lane}, {time:.1f} us. "
-                               f"{step.sentence} [{page.detail(event)}]")
+                               f"{step.sentence} [{label}]")
         assert text.endswith(step.source()) and step.quoted in text
-    assert {event.kind for _, event in wanted} >= {"mark", "fault", "retry"}
+    assert {event.kind for _, _, event, _ in wanted} >= {"mark", "fault",
+                                                         "retry"}
+    assert found["heads"] == 0
+    first, larger, again, smaller, fits = found["sizes"]
+    assert first == again == WIDTH < larger and smaller < fits < 800
 
 
 def test_page_needs_nothing_else_and_is_small(tmp_path):
@@ -848,7 +881,50 @@ def test_page_needs_nothing_else_and_is_small(tmp_path):
     assert len(text.encode()) <= 10 ** 6
 
 
-def test_browser_tells_of_a_broken_page(tmp_path, monkeypatch):
+def test_browser_reports_a_broken_page(tmp_path, monkeypatch):
     """Or the test above could not fail."""
     monkeypatch.setattr(page, "SCRIPT", page.SCRIPT + "nobody.knows();")
     assert "CONSOLE" in browse(tmp_path, two_requests(tmp_path)).stderr
+
+
+def test_picture_has_names_and_no_raw_numbers(tmp_path):
+    """A title, a description, its own white ground, words for opcodes and
+    statuses; a mark where time jumps."""
+    for number, request in enumerate(two_requests(tmp_path)):
+        for packet in request.packets:
+            packet.asks = True
+        request.visible.time += 10 ** 6
+        text = Picture(request).file()
+        assert re.search('<title id="title">.+?</title><desc id="desc">.{80}',
+                         text)
+        assert 'fill="#fff"' in text and f'width="{WIDTH}"' in text
+        shown = re.findall("<text[^>]*>([^<]*)", text)
+        assert not re.search("opcode|status|syndrome|unknown", " ".join(shown))
+        assert ("SEND Last, ACK requested" in shown) == (number == 0)
+        assert "CQE: SEND, WQE 0, SUCCESS" in shown
+        assert {"PSN +0", "PSN +1", "+1,000 us", "lost packet"} <= set(shown)
+        assert ("✗" in shown[:-12]) == (number == 1)
+        assert min(map(int, re.findall(r"font(?:-size)?:(\d+)px", text))) >= 11
+
+
+def test_acknowledgement_is_requested_by_the_packet(tmp_path, monkeypatch):
+    """By the highest bit in front of its PSN."""
+    steps = list(SEND)
+    for at in (where(steps, "tx", opcode=2) + 1, where(steps, "tx", opcode=2) + 2):
+        node, kind, fields = steps[at]
+        data = bytearray(fields["data"])
+        data[50] |= 0x80
+        steps[at] = node, kind, {**fields, "data": bytes(data)}
+    request, = Model(records_of(steps, tmp_path)).requests
+    assert [packet.asks for packet in request.packets] == [False, True]
+    assert "SEND Last, ACK requested, PSN +1" in page.text(request)
+
+
+@pytest.mark.parametrize("names, header, prefix", [
+    (words.WQE_OPCODES, "sq.h", "SQ"), (words.CQE_OPCODES, "cq.h", "CQE"),
+    (words.STATUSES, "cq.h", "WC"), (words.EVENT_TYPES, "eq.h", "EVENT")])
+def test_names_are_those_of_the_headers(names, header, prefix):
+    text = (TOP / "firmware-spec/include/fakernic" / header).read_text("utf-8")
+    found = {int(number): name.replace("_", " ") for name, number in re.findall(
+        rf"^\tFAKERNIC_{prefix}_(\w+)\s*= (\d+),", text, re.M)}
+    assert names == found

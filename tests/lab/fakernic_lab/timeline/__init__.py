@@ -7,7 +7,9 @@
   wire.py      between which machines frames go, and what they bring
   model.py     what belongs together; what must hold
   steps.py     what each event is, and where the documents say so
-  page.py      a page, a picture, text, a trace for Perfetto
+  words.py     the names and the label of each event
+  picture.py   the picture of a work request
+  page.py      a page, text, a trace for Perfetto
   pcapng.py    packets and the bus between them, for Wireshark
   fakernic.lua how Wireshark shows what is on the bus
 

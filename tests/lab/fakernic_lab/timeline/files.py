@@ -9,6 +9,7 @@ from . import page
 from .clock import behind
 from .model import RESTED, Model
 from .pcapng import pcapng
+from .picture import Picture
 from .records import overwritten, read
 
 NAMES = ("SEND", "WRITE", "READ", "ATOMIC")
@@ -45,7 +46,7 @@ def write(model, out):
         file.writelines(pcapng(model))
     folder.write(DISSECTOR, (Path(__file__).parent / DISSECTOR).read_bytes())
     for request in requests:
-        folder.write(page.file_name(request), page.svg(request, nodes))
+        folder.write(page.file_name(request), Picture(request).file())
 
 
 def make(paths, out=None, lost_is_fine=False, whole=True):

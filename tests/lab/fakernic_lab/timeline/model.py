@@ -52,8 +52,9 @@ def ahead(index, other):
 class Packet:
     """A frame that was sent, and what became of it."""
 
-    def __init__(self, tx, target):
+    def __init__(self, tx, target, asks=False):
         self.tx = tx
+        self.asks = asks            # requests an acknowledgement
         self.target = target        # the machine it goes to, None: not known
         self.rx = []
         self.fault = None           # the rule's event that hit it
@@ -237,8 +238,9 @@ class Model:
         early, flight = [], Flight()
         for event in times:
             if event.kind == "tx" and event.roce:
-                packet = Packet(event, self.wire.others.get(
-                    (event.node, event.number)))
+                place = event.node, event.number
+                packet = Packet(event, self.wire.others.get(place),
+                                place in self.wire.asks)
                 self.packets.append(packet)
                 flight.add(packet)
             elif event.kind == "rx":

@@ -1,59 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is made of a model: a page, a picture, a trace for chrome://tracing and
-Perfetto, and text."""
+"""What is made of a model besides pictures: a page, text, and a trace for
+chrome://tracing and Perfetto."""
 
 import html
 import json
 from collections import defaultdict
 
-from .model import NONE
-from .records import opcode_name
+from .picture import HEAD, STYLE, TIP, WIDTH, Picture, faults_of, rows, title
 from .steps import STEPS
-
-MARKS = {1: "posts to QP {id}", 2: "has polled CQ {id} up to {index}"}
-COLORS = {"fault": "#c00", "timeout": "#c00", "nak_tx": "#b60",
-          "nak_rx": "#b60", "retry": "#b60", "probe": "#b60"}
-INDEX_BYTES = 4         # such reads are looks at a queue's index: left out
-ROW, LEFT, COLUMN, TOP = 24, 96, 150, 46
-
-
-def detail(event):
-    """A few words on an event's arguments."""
-    if event.kind in ("tx", "rx"):
-        words = f"{opcode_name(event.opcode)}, PSN {event.psn}"
-        if event.kind == "tx" and event.attempt > 1:
-            words += f", attempt {event.attempt}"
-        return words
-    if event.kind == "fault":
-        return f"at={event.point} do={event.action}, PSN {event.psn}"
-    if event.kind == "mark":
-        return MARKS.get(event.step, "step {step}, {id}, {index}").format(
-            **event.fields)
-    if event.kind in ("dma_read", "dma_write"):
-        return f"{event.len} bytes at {event.address:#x}"
-    skipped = {"qpn", "error", "blocks", "vendor_err"}
-    return ", ".join(f"{name} {value}" for name, value in event.fields.items()
-                     if name not in skipped and value != NONE)
-
-
-def rows(request):
-    """(microseconds, event, packet) of a work request, from its doorbell on."""
-    found = request.events()
-    start = found[0][0].time
-    return [((event.time - start) / 1000, event, packet)
-            for event, packet in found if event.kind in STEPS and
-            (event.kind != "dma_read" or event.len > INDEX_BYTES)]
-
-
-def told(time, event):
-    """What the page tells who points at an event."""
-    step = STEPS[event.kind]
-    return (f"{event.node} {step.lane}, {time:.1f} us. {step.sentence} "
-            f"[{detail(event)}] {step.source()}")
-
-
-def faults_of(request):
-    return sum(1 for packet in request.all_packets() if packet.fault)
+from .words import Words
 
 
 def file_name(request):
@@ -64,147 +19,189 @@ def file_name(request):
     return f"{what}{end}.svg"
 
 
-def title(request):
-    faults = faults_of(request)
-    return (f"{request.what()}, {len(request.packets)} packet(s) there, "
-            f"{len(request.answers)} back" +
-            (f", {faults} hit by a fault rule" if faults else ""))
-
-
 def text(request):
-    lines = [f"{title(request)}  ({request.name()})"]
+    words = Words(request)
+    start = f"; {words.start()}" if words.start() else ""
+    lines = [f"{title(request)}  ({request.name()}{start})"]
     for time, event, packet in rows(request):
         mark = " "
         if packet and event is packet.tx:
             mark = "x" if packet.lost() else ">"
         lines.append(f"{time:10.1f} us  {event.node:<6} {mark} "
-                     f"{STEPS[event.kind].short:<16} {detail(event)}")
+                     f"{words.full(event, packet)}")
     return "\n".join(lines) + "\n"
 
 
-# ---- the picture ---------------------------------------------------------------
+# ---- the page ------------------------------------------------------------------
 
-ORDER = ("software", "memory", "card"), ("card", "memory", "software")
-
-
-def places(nodes):
-    found, x = {}, LEFT + COLUMN // 2
-    for number, node in enumerate(nodes):
-        for lane in ORDER[min(number, 1)]:
-            found[node, lane] = x
-            x += COLUMN
-        x += COLUMN // 2
-    return found, x
-
-
-def tag(name, content="", **attributes):
-    attributes = {"class" if key == "klass" else key.replace("_", "-"): value
-                  for key, value in attributes.items()}
-    words = "".join(f' {key}="{html.escape(str(value))}"'
-                    for key, value in attributes.items())
-    return f"<{name}{words}>{content}</{name}>"
-
-
-def svg(request, nodes):
-    """Swimlanes: time goes down, a row per event, packets from card to card."""
-    where, width = places(nodes)
-    found = rows(request)
-    height = TOP + ROW * (len(found) + 1)
-    parts = []
-    for (node, lane), x in where.items():
-        parts.append(tag("text", html.escape(f"{node} {lane}"), x=x, y=20,
-                         klass="head"))
-        parts.append(tag("line", x1=x, y1=30, x2=x, y2=height - 8,
-                         klass="lane"))
-    spots = {}
-    for number, (time, event, _) in enumerate(found):
-        step = STEPS[event.kind]
-        x = where[event.node, step.lane]
-        y = TOP + ROW * number
-        spots[id(event)] = (x, y)
-        words = html.escape(f"{step.short}: {detail(event)}")
-        dot = tag("circle", tag("title", html.escape(told(time, event))),
-                  cx=x, cy=y, r=5, fill=COLORS.get(event.kind, "#06c"))
-        parts.append(tag("text", f"{time:.1f} us", x=LEFT - 10, y=y + 4,
-                         klass="time"))
-        # Away from the wire for the cards, else towards it.
-        left = (step.lane == "card") == (x < width / 2)
-        parts.append(dot + tag("text", words, x=x - 9 if left else x + 9,
-                               y=y - 6, klass="end" if left else "word"))
-    for packet in request.all_packets():
-        parts.append(arrow(packet, spots, where))
-    body = "".join(parts)
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} '
-            f'{height}" width="{width}" height="{height}"><style>{STYLE}'
-            f'</style>{TIP}<rect width="100%" height="100%" fill="#fff"/>'
-            f"{body}</svg>")
-
-
-def arrow(packet, spots, where):
-    x1, y1 = spots[id(packet.tx)]
-    if packet.rx and id(packet.rx[0]) in spots:
-        x2, y2 = spots[id(packet.rx[0])]
-        return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, klass="packet",
-                   marker_end="url(#tip)")
-    others = [x for (node, lane), x in where.items()
-              if node != packet.tx.node and lane == "card"]
-    x2 = (x1 + others[0]) / 2 if others else x1
-    return (tag("line", x1=x1, y1=y1, x2=x2, y2=y1 + ROW / 2, klass="lost") +
-            tag("text", "✗", x=x2, y=y1 + ROW / 2 + 6, klass="cross"))
-
-
-TIP = ('<defs><marker id="tip" viewBox="0 0 8 8" refX="11" refY="4" '
-       'markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0L8 4L0 8z" '
-       'fill="#070"/></marker></defs>')
-STYLE = """text{font:12px sans-serif;fill:#222}.head{font-weight:bold;
-text-anchor:middle}.lane{stroke:#ccc;stroke-width:2}.time{text-anchor:end;
-fill:#777}.end{text-anchor:end}.packet{stroke:#070;stroke-width:1.5}
-.lost{stroke:#c00;stroke-width:1.5;stroke-dasharray:5 3}
-.cross{fill:#c00;font-size:18px;text-anchor:middle}
-circle:hover{stroke:#000;stroke-width:3}"""
+PAGE_STYLE = f"""body{{font:15px sans-serif;margin:1em 1em 40vh;color:#222;
+background:#fff;--zoom:1}}svg{{display:block;width:calc({WIDTH}px*var(--zoom));
+height:auto}}.heads{{position:sticky;top:0;background:#fff;z-index:1;
+width:calc({WIDTH}px*var(--zoom))}}.legend svg{{margin:.5em 0}}
+#bar{{position:fixed;left:0;right:0;bottom:0;max-height:35vh;overflow:auto;
+background:#fff7d6;border-top:2px solid #b90;padding:.4em 1em;z-index:2}}
+#zoom{{float:right;margin-left:1em}}
+button{{font:inherit;min-width:2.4em;min-height:2.4em}}
+nav label{{display:block;padding:.2em 0}}.index li{{padding:.15em 0}}
+h2{{font-size:1.1em}}.event{{cursor:pointer}}"""
 
 SCRIPT = """
-for (const dot of document.querySelectorAll('circle')) {
-    dot.addEventListener('mouseover', () => {
-        document.getElementById('told').textContent =
-            dot.querySelector('title').textContent;
+const details = document.getElementById('details');
+const events = Array.from(document.querySelectorAll('.event'));
+let chosen = null, zoom = 1;
+
+function describe(event) {
+    details.textContent = event.querySelector('title').textContent;
+}
+
+function choose(event) {
+    if (chosen) {
+        chosen.classList.remove('chosen');
+    }
+    for (const other of event.closest('section').querySelectorAll('.event')) {
+        other.setAttribute('tabindex', other === event ? 0 : -1);
+    }
+    event.classList.add('chosen');
+    chosen = event;
+    describe(event);
+}
+
+function go(event) {
+    event.focus({preventScroll: true});
+    choose(event);                  // also where the window has no focus
+    event.scrollIntoView({block: 'center', inline: 'nearest'});
+}
+
+function setZoom(value) {
+    zoom = Math.min(4, Math.max(0.25, value));
+    document.body.style.setProperty('--zoom', zoom);
+}
+
+const moves = {
+    ArrowDown: (at, last) => Math.min(at + 1, last),
+    ArrowUp: at => Math.max(at - 1, 0),
+    Home: () => 0,
+    End: (at, last) => last,
+};
+const zooms = {
+    '+': () => zoom * 1.25,
+    '=': () => zoom * 1.25,
+    '-': () => zoom / 1.25,
+    '0': () => 1,
+    'f': () => zoom * (document.documentElement.clientWidth - 32) /
+        document.querySelector('section:not([hidden]) svg').
+            getBoundingClientRect().width,
+};
+
+document.addEventListener('keydown', key => {
+    if (key.ctrlKey || key.metaKey || key.altKey) {
+        return;
+    }
+    const focused = document.activeElement.closest('.event');
+    if (focused && moves[key.key]) {
+        const there = events.filter(one => !one.closest('section').hidden);
+        key.preventDefault();
+        go(there[moves[key.key](there.indexOf(focused), there.length - 1)]);
+    } else if (zooms[key.key]) {
+        setZoom(zooms[key.key]());
+    }
+});
+for (const event of events) {
+    event.addEventListener('mouseover', () => describe(event));
+    event.addEventListener('focus', () => choose(event));
+    event.addEventListener('click', () => {     // a tap, too
+        event.focus({preventScroll: true});
+        choose(event);
     });
 }
-for (const box of document.querySelectorAll('#choice input')) {
+for (const link of document.querySelectorAll('.index a')) {
+    link.addEventListener('click', click => {
+        click.preventDefault();
+        document.getElementById(link.hash.slice(1)).closest('section').hidden =
+            false;
+        go(document.getElementById(link.hash.slice(1)));
+    });
+}
+for (const box of document.querySelectorAll('nav input')) {
     box.addEventListener('change', () => {
         document.getElementById(box.value).hidden = !box.checked;
     });
 }
-document.body.dataset.ready = document.querySelectorAll('circle').length;
+for (const button of document.querySelectorAll('#zoom button')) {
+    button.addEventListener('click', () => setZoom(zooms[button.value]()));
+}
+for (const section of document.querySelectorAll('section')) {
+    section.querySelector('.event').setAttribute('tabindex', 0);
+}
+document.body.dataset.ready = events.length;
 """
+
+ZOOMS = (("-", "smaller", "−"), ("+", "larger", "+"), ("0", "first size", "1:1"),
+         ("f", "as wide as the window", "fit"))
+
+
+def index(picture):
+    """All events of a picture, as links to them."""
+    links = []
+    for number, (time, event, packet) in enumerate(picture.rows):
+        words = html.escape(f"{time:.1f} us, {event.node} "
+                            f"{STEPS[event.kind].lane}: "
+                            f"{picture.words.full(event, packet)}")
+        links.append(f'<li><a href="#{picture.name}-{number}">{words}</a></li>')
+    return (f'<details class="index"><summary>Index of {len(links)} events'
+            f'</summary><ol>{"".join(links)}</ol></details>')
+
+
+def drawing(height, parts):
+    return (f'<svg viewBox="0 0 {WIDTH} {height:g}" aria-hidden="true">{parts}'
+            "</svg>")
+
+
+def section(picture, heading):
+    """A work request: its index, heads that stay in view, its picture."""
+    name = picture.name
+    return (f'<section id="{name}"><h2>{heading}</h2>{index(picture)}'
+            f'<div class="heads">{drawing(HEAD, picture.heads())}</div>'
+            f'<svg viewBox="0 0 {WIDTH} {picture.height:g}" role="group" '
+            f'aria-labelledby="{name}title {name}desc">{picture.names(name)}'
+            f'{picture.body()}</svg><div class="legend">'
+            f"{drawing(48, picture.legend())}</div></section>")
 
 
 def page(requests, nodes):
-    """One file that needs no other."""
+    """One file that needs no other, of work requests between NODES."""
     choice, parts = [], []
     for number, request in enumerate(requests):
-        name = f"wr{number}"
+        picture = Picture(request, f"wr{number}")
         words = html.escape(f"{title(request)} ({request.name()})")
-        choice.append(f'<label><input type="checkbox" checked value="{name}"> '
-                      f"{words}</label><br>")
-        parts.append(f'<section id="{name}"><h2>{words}</h2>'
-                     f"{svg(request, nodes)}</section>")
+        choice.append(f'<label><input type="checkbox" checked '
+                      f'value="{picture.name}"> {words} <a '
+                      f'href="#{picture.name}">go there</a></label>')
+        parts.append(section(picture, words))
+    zooms = "".join(f'<button value="{key}" aria-label="{name}">{sign}</button>'
+                    for key, name, sign in ZOOMS)
     return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>fakernic: a timeline</title>
-<style>body{{font:14px sans-serif;margin:1em}}#told{{position:sticky;top:0;
-background:#ffd;padding:.5em;min-height:2.4em}}section{{overflow-x:auto}}
-</style></head><body>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1,
+minimum-scale=1">
+<title>fakernic: a timeline of {html.escape(", ".join(nodes))}</title>
+<style>{STYLE}{PAGE_STYLE}</style></head><body>
 <h1>Work requests, from program to program</h1>
-<p>Time goes down, a row per event; it shows the order and the shape, not the
-speed of hardware. Point at a dot to read what happens there.</p>
-<div id="told"></div><p id="choice">{"".join(choice)}</p>
-{"".join(parts)}<script>{SCRIPT}</script></body></html>
+<p>Time runs down, one row per event. The page shows the order and the shape,
+not the speed of hardware. Point at a row, tap it, or go from row to row by the
+arrow keys (Tab leads to the first). The box below then shows what happens there.
+The keys + and - change the size, 0 resets it, and f fits the window.</p>
+<nav aria-label="work requests">{"".join(choice)}</nav>
+<svg width="0" height="0" style="width:0;height:0" aria-hidden="true">{TIP}</svg>
+{"".join(parts)}<div id="bar"><div id="zoom" role="group" aria-label="size">
+{zooms}</div><div id="details" role="status">Choose an event.</div></div>
+<script>{SCRIPT}</script></body></html>
 """
 
 
 # ---- Chrome's trace format -----------------------------------------------------
 
-LANES = ("software", "memory", "card", "other")     # threads: 1, 2, ...
+LANES = ("CPU", "memory", "card", "other")     # threads: 1, 2, ...
 SLICE_NS = 500
 
 

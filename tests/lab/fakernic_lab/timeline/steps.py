@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """LANE of the picture, SHORT for a row, a SENTENCE; the STOPS of
-    qemu-hw/JOURNEY.md that it belongs to, and the CHAPTER of
-    firmware-spec/fakernic.rst whose words are QUOTED."""
+    """LANE of the picture, a SENTENCE; the STOPS of qemu-hw/JOURNEY.md that it
+    belongs to, and the CHAPTER of firmware-spec/fakernic.rst whose words are
+    QUOTED."""
     lane: str
-    short: str
     sentence: str
     stops: tuple
     chapter: str
@@ -29,14 +28,14 @@ class Step(NamedTuple):
 # By kind, which is record.c's.
 STEPS = {
     "mark": Step(
-        "software", "program", "The program enters post_send, or poll_cq has "
+        "CPU", "The program enters post_send, or poll_cq has "
         "returned completions. Its provider noted the time for this recording.",
         (1, 12), "Queues",
         "a program may stamp the doorbell records of its SQs and CQs: before it "
         "stores an index it stores the time at which it began to post the work "
         "requests, or had taken the completions, that the index covers."),
     "doorbell_sq": Step(
-        "software", "doorbell", "The program has written a WQE into the ring "
+        "CPU", "The program has written a WQE into the ring "
         "of its send queue and stores the queue's number and the new producer "
         "index into its doorbell page: one store, no system call.",
         (2, 3), "Memory ordering",
@@ -44,73 +43,73 @@ STEPS = {
         "index to the record; write barrier that also orders MMIO (wmb()); "
         "store the doorbell."),
     "wqe": Step(
-        "memory", "WQE fetched", "The card reads the WQE by DMA, once, and "
+        "memory", "The card reads the WQE by DMA, once, and "
         "checks the copy: opcode, lengths, reserved fields.",
         (4, 5), "Memory ordering",
         "A WQE, a command and a page table are copied once and judged on the "
         "copy."),
     "recv_wqe": Step(
-        "memory", "receive fetched", "A SEND takes the oldest receive of the "
+        "memory", "A SEND takes the oldest receive of the "
         "queue: the card reads that WQE by DMA.",
         (), "Receive queues and shared receive queues",
         "It copies a slot when a message takes it"),
     "tx": Step(
-        "card", "sent", "The card makes one packet: headers with the peer's "
+        "card", "The card makes one packet: headers with the peer's "
         "QP and a packet sequence number (PSN), data by DMA, a checksum.",
         (6, 10), "Requester (RC)",
         "Messages are cut at the path MTU. Every packet but the last has "
         "exactly the MTU as payload."),
     "rx": Step(
-        "card", "received", "The card has checked lengths, checksum, QP and "
+        "card", "The card has checked lengths, checksum, QP and "
         "addresses, and compares the PSN with the one it expects.",
         (7, 8, 11), "Responder (RC)",
         "Expected PSN: executed. PSN of the past half of the sequence space: a "
         "duplicate"),
     "nak_tx": Step(
-        "card", "NAK", "The PSN is not the one expected: some packet is "
+        "card", "The PSN is not the one expected: some packet is "
         "missing, and the answer says which comes next.",
         (), "Responder (RC)",
         'PSN of the future: one NAK "PSN sequence error" with the expected '
         "PSN, repeated only after progress."),
     "nak_rx": Step(
-        "card", "NAK came", "The peer misses packets from this PSN on.",
+        "card", "The peer misses packets from this PSN on.",
         (), "Requester (RC)",
         "retry_cnt counts firings and sequence NAKs without progress in "
         "between"),
     "retry": Step(
-        "card", "again", "The card goes back to the oldest packet without an "
+        "card", "The card goes back to the oldest packet without an "
         "answer, and sends again from there; this many retries are left.",
         (), "Requester (RC)",
         "the oldest unacknowledged packet and all later ones are sent again "
         "(go-back-N)."),
     "timeout": Step(
-        "card", "timeout", "No answer came in time.",
+        "card", "No answer came in time.",
         (), "Requester (RC)",
         "The local ACK timer runs while something is unacknowledged."),
     "probe": Step(
-        "card", "probe", "No answer came for a while: the card sends one packet "
+        "card", "No answer came for a while: the card sends one packet "
         "again to get one. This uses up no retry.",
         (), "Requester (RC)",
         "A probe uses up no retry, and each waits twice as long as the one "
         "before."),
     "fault": Step(
-        "card", "FAULT", "A fault rule did this on purpose.",
+        "card", "A fault rule did this on purpose.",
         (), "DUMP, FAULT",
         "The device may then break any rule of this document"),
     "dma_read": Step(
-        "memory", "read", "The card reads memory by DMA: a WQE, an index, or "
+        "memory", "The card reads memory by DMA: a WQE, an index, or "
         "the data of a packet.",
         (5, 6), "Memory ordering",
         "The device reads the ring after it, so everything the host stored "
         "before the doorbell is seen."),
     "dma_write": Step(
-        "memory", "written", "The card writes memory by DMA: the data of a "
+        "memory", "The card writes memory by DMA: the data of a "
         "packet where rkey or receive allow it, a CQE, an event.",
         (9, 12), "Memory ordering",
         "Data of a receive, READ or atomic response is in host memory before "
         "its CQE; the CQE's body before its owner byte"),
     "cqe": Step(
-        "card", "completed", "A work request is complete: a receive with its "
+        "card", "A work request is complete: a receive with its "
         "last packet, others when everything up to here is acknowledged. The "
         "card writes a CQE.",
         (12,), "Send queues",
@@ -118,26 +117,26 @@ STEPS = {
         "after it has polled the completion of the WQE in it or of a later WQE "
         "of the same queue"),
     "cqe_visible": Step(
-        "memory", "CQE visible", "The CQE lies in the ring of the completion "
+        "memory", "The CQE lies in the ring of the completion "
         "queue; its owner bit, written last, makes it valid. The program polls "
         "it.",
         (12,), "Entries the device produces",
         "The device writes the owner byte after all others of the entry. The "
         "host reads the owner byte, then a read barrier, then the rest."),
     "eqe": Step(
-        "memory", "event", "The CQ was armed, so the card writes an entry into "
+        "memory", "The CQ was armed, so the card writes an entry into "
         "an event queue: the driver shall wake the program.",
         (12,), "Arming",
         "The event is written as soon as the CQ holds an entry at index ci or "
         "later: at once when it already does."),
     "interrupt": Step(
-        "card", "MSI-X", "The event queue was armed, too: an interrupt, which "
+        "card", "The event queue was armed, too: an interrupt, which "
         "is a write to the processor.",
         (12,), "Consuming",
         "With ARM set, the EQ's vector is raised when the queue holds an entry "
         "at that index or later, at once when it already does."),
     "doorbell_eq": Step(
-        "software", "handler", "The driver's interrupt handler has read the "
+        "CPU", "The driver's interrupt handler has read the "
         "events, wakes the program that waits for the CQ, and arms the event "
         "queue again by its doorbell.",
         (12,), "Consuming",

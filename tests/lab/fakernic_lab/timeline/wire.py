@@ -51,16 +51,23 @@ def send_bytes(frame):
             (frame[bth + 1] >> 4 & 3))
 
 
+def asks_ack(frame):
+    """Does the BTH of a RoCEv2 frame request an acknowledgement?"""
+    return bool(frame[bth_offset(frame) + 8] & 0x80)
+
+
 class Wire:
     """By (node, number of an event):
     others: of a tx, the machine that it goes to, of an rx, that it comes from;
     without those of which nobody knows, as their frame is lost, or its address
     is of no record or of many machines;
     events: of a frame, the number of its tx or rx;
-    data: of a tx, the bytes of a SEND."""
+    data: of a tx, the bytes of a SEND;
+    asks: the tx whose packets request an acknowledgement."""
 
     def __init__(self, records):
         self.others, self.events, self.data = {}, {}, {}
+        self.asks = set()
         macs = {node: events.mac for node, events in records.items()}
         self.nodes = {mac: node for node, mac in macs.items()
                       if any(mac) and list(macs.values()).count(mac) == 1}
@@ -93,6 +100,8 @@ class Wire:
         target = self.nodes.get(frame.data[0:6])
         self.events[frame.node, frame.number] = tx.number
         self.data[tx.node, tx.number] = send_bytes(frame.data)
+        if asks_ack(frame.data):
+            self.asks.add((tx.node, tx.number))
         if target:
             self.others[tx.node, tx.number] = target
             ways[tx.qpn, tx.peer] = target
