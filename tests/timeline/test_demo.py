@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What make timeline wants of its files and its time, without machines."""
 
+import re
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -109,3 +110,15 @@ def test_pictures_of_the_documents_are_current(demo):
         text = (folder / name).read_text("utf-8")
         assert STYLE in text and f'viewBox="0 0 {WIDTH} ' in text, name
         assert "<title id=" in text and "<desc id=" in text, name
+
+
+def test_each_picture_of_the_tree_is_described():
+    """For readers who do not see it; on a ground of its own, for dark pages."""
+    found = [path for part in ("ci/docs", "firmware-spec", "kernel-driver",
+                               "qemu-hw", "rdma-provider", "tests")
+             for path in (TOP / part).rglob("*.svg")]
+    assert len(found) > 5
+    for path in found:
+        text = path.read_text("utf-8")
+        assert "<title" in text and "<desc" in text, path
+        assert re.search('fill="(#fff|white)"', text), path
