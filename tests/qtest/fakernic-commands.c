@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The command queue and the commands that need no traffic to judge: every one
- * in its good and its malformed forms.
+ * The command queue, and the commands that need no traffic: each command in
+ * valid and malformed forms.
  */
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"

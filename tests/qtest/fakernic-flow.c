@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Flow rules: what CREATE_FLOW refuses, which frames a rule takes and who gets
- * the others; and the sets of counters that QPs are bound to.
+ * Flow rules: what CREATE_FLOW refuses, which frames a rule takes, and which QP
+ * gets the others; the sets of counters that QPs are bound to.
  */
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"

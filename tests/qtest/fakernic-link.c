@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The link, and the doorbell of who polls: two devices in one process, and
- * members that the test plays itself, among them ones that lie or are killed.
+ * The link, and the poll doorbell: two devices in one process, and members that
+ * the test plays, some of which lie or are killed.
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * On-demand paging: regions without pages, the list of requests for them, and
- * what UPDATE_PAGES makes of the work requests that wait.
+ * the effect of UPDATE_PAGES on waiting work requests.
  */
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a peer can do to the device, packet by packet: ask again for what is
- * another's by now, repeat itself, break rules, lose frames, be slow.
+ * What a peer can do to the device, packet by packet: request again what now
+ * belongs to another, repeat packets, break rules, lose frames, be slow.
  */
 #include "qemu/osdep.h"
 #include "fakernic-peer.h"

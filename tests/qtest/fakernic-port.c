@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The Ethernet port and the wire: frames through a netdev, two devices, links
- * that go down or die.
+ * that go down or fail.
  */
 #include "qemu/osdep.h"
 #include <linux/filter.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Commands of QMP and the event, typed: they say what the properties say, of
- * which fakernic-query.c and fakernic-fault.c test that it is true.
+ * Typed QMP commands and the event: they show what the properties show, which
+ * fakernic-query.c and fakernic-fault.c test.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"

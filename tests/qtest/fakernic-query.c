@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Looking inside: the values are those that commands and work requests made,
- * and looking changes nothing, whatever the device is up to.
+ * Looking inside: the values are those that commands and work requests set, and
+ * a query changes nothing in any state of the device.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The recorder: what the device did, in the order it did it, in memory and in
- * a file; what led to the first error is kept.
+ * The recorder: the actions of the device, in order, in memory and in a file;
+ * the entries before the first error are kept.
  */
 #include "qemu/osdep.h"
 #include "qobject/qdict.h"

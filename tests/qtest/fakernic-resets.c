@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Resets, hot plug, DMA and interrupts to the wrong place, and a guest that
- * writes anything anywhere.
+ * Resets, hot plug, DMA and interrupts to the wrong address, and a guest that
+ * writes random values to random registers.
  */
 #include "qemu/osdep.h"
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Work queues, indirection tables and RSS QPs: what their commands refuse,
- * which WQ takes a frame, and what the states of WQ and QP do. The hashes
+ * which WQ takes a frame, and the effects of WQ and QP states. The hashes
  * expected are those that Microsoft publishes for RSS, with its key.
  */
 #include "qemu/osdep.h"
