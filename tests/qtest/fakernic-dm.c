@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Device memory: the part of BAR2 that is RAM, regions of it, and which accesses
- * reach it through them.
+ * Device memory: the part of BAR2 that is RAM, regions of it, and which
+ * accesses reach it through them.
  */
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"
 
-#define DM_RIGHTS \
-    (FAKERNIC_ACCESS_LOCAL_WRITE | FAKERNIC_ACCESS_REMOTE_WRITE | \
-     FAKERNIC_ACCESS_REMOTE_READ | FAKERNIC_ACCESS_REMOTE_ATOMIC | \
-     FAKERNIC_ACCESS_ZERO_BASED | FAKERNIC_ACCESS_FLUSH_GLOBAL | \
+#define DM_RIGHTS                                                            \
+    (FAKERNIC_ACCESS_LOCAL_WRITE | FAKERNIC_ACCESS_REMOTE_WRITE |            \
+     FAKERNIC_ACCESS_REMOTE_READ | FAKERNIC_ACCESS_REMOTE_ATOMIC |           \
+     FAKERNIC_ACCESS_ZERO_BASED | FAKERNIC_ACCESS_FLUSH_GLOBAL |             \
      FAKERNIC_ACCESS_FLUSH_PERSISTENT)
 
 static uint64_t dm_address(Nic *n)
@@ -49,8 +49,7 @@ static void test_dm_bar(void)
 
     start_enabled(&m, &n);
     assert_status(cmd(&n, FAKERNIC_CMD_QUERY_DEVICE, NULL, 0, &dev,
-                      sizeof(dev)),
-                  OK);
+                      sizeof(dev)), OK);
     size = (uint64_t)reg_read(&n, FAKERNIC_REG_DM_PAGES) * FAKERNIC_PAGE_SIZE;
     g_assert_cmpuint(size, ==, 1 << 20);
     g_assert_cmpuint(le32_to_cpu(dev.dm_size), ==, size);
@@ -109,9 +108,7 @@ static void test_dm_mr(Rig *r)
 #undef BAD
     key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &good, sizeof(good));
     rereg = (struct fakernic_rereg_mr_req) {
-        .key = LE32(key),
-        .mask = LE32(FAKERNIC_REREG_PD),
-        .pdn = LE32(r->s.pd),
+        .key = LE32(key), .mask = LE32(FAKERNIC_REREG_PD), .pdn = LE32(r->s.pd),
     };
     assert_status(CMD(&r->n, REREG_MR, rereg), BAD_STATE);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, key), OK);
@@ -189,8 +186,7 @@ static void test_dm_not_by_dma(Rig *r)
     uint32_t key;
 
     req = (struct fakernic_create_mr_req) {
-        .pdn = LE32(r->s.pd),
-        .type = FAKERNIC_MR_DMA,
+        .pdn = LE32(r->s.pd), .type = FAKERNIC_MR_DMA,
         .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE |
                        FAKERNIC_ACCESS_REMOTE_WRITE),
     };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The life of the device and its turns: it is unplugged, reset, stopped or frozen
- * with work in every stage, also by its own interrupts; work in turns of a
- * bounded size; bursts of frames.
+ * The life of the device and its turns: it is unplugged, reset, stopped or
+ * frozen with work in every stage, also by its own interrupts; work in turns
+ * of a bounded size; bursts of frames.
  */
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"
 
 /* ---- a slot whose power the guest switches ------------------------------- */
 
-#define PORT_SLOT   3
+#define PORT_SLOT 3
 #define BEHIND_PORT 32          /* bus 1, device 0 */
 #define NATIVE_HOTPLUG \
     "-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off " \
@@ -150,8 +150,7 @@ static void test_unplug_from_frame(void)
 static void test_unplug_from_timer(void)
 {
     struct fakernic_modify_cq_req moderate = {
-        .count = LE16(100),
-        .period_us = LE16(100),
+        .count = LE16(100), .period_us = LE16(100),
     };
     Machine m;
     Nic n;
@@ -273,10 +272,7 @@ static void test_end_vectors(void)
  */
 static void test_end_config(void)
 {
-    enum { BRIDGE = 5,
-           DEVICE_ON_BRIDGE = 33,
-           COMMAND = 0x14,
-           OFF = 0x10f };
+    enum { BRIDGE = 5, DEVICE_ON_BRIDGE = 33, COMMAND = 0x14, OFF = 0x10f };
     const uint32_t shpc = 0xfe000000;
     QPCIDevice *bridge;
     uint8_t msix;
@@ -285,7 +281,8 @@ static void test_end_config(void)
 
     g_setenv("GLIBC_TUNABLES", OVERWRITES, true);
     machine_start(&e.m, "-machine pc -device pci-bridge,id=br,chassis_nr=1,"
-                        "shpc=on,addr=05 -device fakernic,id=nic,bus=br,addr=1,mac=" MAC_STRING);
+                  "shpc=on,addr=05 -device fakernic,id=nic,bus=br,addr=1,mac="
+                  MAC_STRING);
     g_unsetenv("GLIBC_TUNABLES");
     bridge = qpci_device_find(e.m.bus, QPCI_DEVFN(BRIDGE, 0));
     qpci_config_writel(bridge, PCI_BASE_ADDRESS_0, shpc);
@@ -337,67 +334,17 @@ static char *cpu_program(void)
         0xff, 0xff, 0, 0, 0, 0x93, 0xcf, 0,             /* data */
     };
     static const uint8_t loop[] = {
-        0x66,
-        0xb8,
-        0x10,
-        0x00,
-        0x8e,
-        0xd8,             /* ds = 0x10 */
-        0x8b,
-        0x35,
-        0x00,
-        0x80,
-        0x00,
-        0x00,             /* esi = UAR */
-        0x8b,
-        0x3d,
-        0x04,
-        0x80,
-        0x00,
-        0x00,             /* edi = REGS */
-        0x8b,
-        0x1d,
-        0x08,
-        0x80,
-        0x00,
-        0x00,             /* ebx = MSIX */
-        0x85,
-        0xdb,
-        0x74,
-        0xea,                         /* wait for them */
-        0x89,
-        0x06,
-        0x8b,
-        0x06,                         /* a doorbell page */
-        0x89,
-        0x47,
-        0x28,
-        0x8b,
-        0x47,
-        0x08,             /* registers */
-        0x8b,
-        0x03,
-        0xc7,
-        0x43,
-        0x2c,
-        1,
-        0,
-        0,
-        0,       /* the vectors */
-        0x8b,
-        0x83,
-        0x00,
-        0x08,
-        0x00,
-        0x00,             /* pending bits */
-        0xff,
-        0x05,
-        0x0c,
-        0x80,
-        0x00,
-        0x00,             /* ROUNDS++ */
-        0xeb,
-        0xc9,
+        0x66, 0xb8, 0x10, 0x00, 0x8e, 0xd8,             /* ds = 0x10 */
+        0x8b, 0x35, 0x00, 0x80, 0x00, 0x00,             /* esi = UAR */
+        0x8b, 0x3d, 0x04, 0x80, 0x00, 0x00,             /* edi = REGS */
+        0x8b, 0x1d, 0x08, 0x80, 0x00, 0x00,             /* ebx = MSIX */
+        0x85, 0xdb, 0x74, 0xea,                         /* wait for them */
+        0x89, 0x06, 0x8b, 0x06,                         /* a doorbell page */
+        0x89, 0x47, 0x28, 0x8b, 0x47, 0x08,             /* registers */
+        0x8b, 0x03, 0xc7, 0x43, 0x2c, 1, 0, 0, 0,       /* the vectors */
+        0x8b, 0x83, 0x00, 0x08, 0x00, 0x00,             /* pending bits */
+        0xff, 0x05, 0x0c, 0x80, 0x00, 0x00,             /* ROUNDS++ */
+        0xeb, 0xc9,
     };
     static const uint8_t reset[] = { 0xe9, 0x0d, 0x00 };
     g_autofree uint8_t *bios = g_malloc0(65536);
@@ -482,9 +429,9 @@ static void away_create(Nic *n, const Setup *s, Queue *cq, Qp *away)
 
 /* ---- work that is left when something happens ---------------------------- */
 
-#define PAIRS     8
+#define PAIRS 8
 #define PAIRS_MAX 32
-#define WRITES    31
+#define WRITES 31
 #define SMALL_TURNS \
     "-device fakernic,id=nic,addr=04.0,turn-work=64,mac=" MAC_STRING
 
@@ -565,8 +512,7 @@ static bool end_asked(Machine *m, const char *command, const char *property)
 {
     QDict *answer = qtest_qmp(m->qts, "{ 'execute': %s, 'arguments': {"
                                       " 'path': '/machine/peripheral/nic',"
-                                      " 'property': %s } }",
-                              command, property);
+                              " 'property': %s } }", command, property);
     const bool answered = qdict_haskey(answer, "return");
 
     qobject_unref(answer);
@@ -577,8 +523,7 @@ static bool end_set(Machine *m, const char *property, const char *value)
 {
     QDict *answer = qtest_qmp(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
                                       " 'path': '/machine/peripheral/nic',"
-                                      " 'property': %s, 'value': %s } }",
-                              property,
+                              " 'property': %s, 'value': %s } }", property,
                               value);
     const bool taken = qdict_haskey(answer, "return");
 
@@ -590,7 +535,7 @@ static void end_realize(Machine *m, bool realized, bool taken)
 {
     QDict *answer = qtest_qmp(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
                                       " 'path': '/machine/peripheral/nic',"
-                                      " 'property': 'realized', 'value': %i } }",
+                              " 'property': 'realized', 'value': %i } }",
                               realized);
 
     g_assert(qdict_haskey(answer, "return") == taken);
@@ -604,18 +549,8 @@ static void end_realize(Machine *m, bool realized, bool taken)
 static void test_end_properties(void)
 {
     static const char *const properties[] = {
-        "x-state",
-        "x-qps",
-        "x-cqs",
-        "x-srqs",
-        "x-eqs",
-        "x-keys",
-        "x-gids",
-        "x-flows",
-        "x-counters",
-        "x-ring",
-        "x-fault",
-        "x-recorder",
+        "x-state", "x-qps", "x-cqs", "x-srqs", "x-eqs", "x-keys", "x-gids",
+        "x-flows", "x-counters", "x-ring", "x-fault", "x-recorder",
         "x-recorder-now",
     };
     Machine m;
@@ -785,8 +720,7 @@ static void test_unplug_blocked(void)
 
     g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
     machine_start(&m, "-machine pc -netdev dgram,id=n0,local.type=fd,"
-                      "local.str=%d",
-                  fds[1]);
+                  "local.str=%d", fds[1]);
     close(fds[1]);
     for (unsigned i = 0; i < 4; i++) {
         Setup s;
@@ -958,8 +892,7 @@ static void test_flood(void)
 
     g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
     machine_start(&m, "-netdev stream,id=n0,addr.type=fd,addr.str=%d "
-                      "%s,netdev=n0,turn-us=1000000",
-                  fds[1], SMALL_TURNS);
+                  "%s,netdev=n0,turn-us=1000000", fds[1], SMALL_TURNS);
     close(fds[1]);
     nic_find(&n, &m, SLOT);
     nic_bringup(&n);
@@ -997,8 +930,7 @@ static void test_burst(void)
     machine_start(&m, "-netdev hubport,id=n0,hubid=0 %s,netdev=n0 "
                       "-netdev hubport,id=n1,hubid=0 "
                       "-device fakernic,addr=05.0,netdev=n1,"
-                      "mac=52:54:00:0a:0b:0d",
-                  DEVICE);
+                  "mac=52:54:00:0a:0b:0d", DEVICE);
     nic_find(&n, &m, SLOT);
     nic_bringup(&n);
     nic_find(&o, &m, SLOT + 1);
@@ -1032,10 +964,7 @@ static void test_burst(void)
 
 /* ---- a server with two clients ------------------------------------------- */
 
-enum { SERVER,
-       WRITER,
-       READER,
-       HUB_HOSTS };
+enum { SERVER, WRITER, READER, HUB_HOSTS };
 #define HUB_READERS 8
 #define HUB_WQES    31
 #define HUB_READS   16          /* that end the test */
@@ -1277,7 +1206,8 @@ static void quiet_begin(Quiet *q, bool pluggable)
     g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
     q->wire = fds[0];
     machine_start(&q->m, "-netdev dgram,id=n0,local.type=fd,local.str=%d %s",
-                  fds[1], pluggable ? "-machine pc" : DEVICE ",id=nic,netdev=n0");
+                  fds[1], pluggable ? "-machine pc"
+                                    : DEVICE ",id=nic,netdev=n0");
     close(fds[1]);
     if (pluggable) {
         qtest_qmp_device_add(q->m.qts, "fakernic", "nic",
@@ -1377,8 +1307,8 @@ static void test_quiet_dead(void)
 
     quiet_begin(&q, false);
     qtest_qmp_assert_success(q.m.qts, "{ 'execute': 'qom-set', 'arguments': {"
-                                      " 'path': '/machine/peripheral/nic', 'property':"
-                                      " 'x-fault', 'value': 'at=device do=dead' } }");
+                             " 'path': '/machine/peripheral/nic', 'property':"
+                             " 'x-fault', 'value': 'at=device do=dead' } }");
     main_loop_turns(&q.m, 10);
     g_assert_cmphex(reg_read(&q.n, FAKERNIC_REG_STATUS), ==, 0xffffffff);
     quiet_for_good(&q);
@@ -1416,8 +1346,7 @@ typedef struct Flood {
 
 static void *flood_run(void *opaque)
 {
-    enum { COUNT = 3000,
-           FRAME = 14 };
+    enum { COUNT = 3000, FRAME = 14 };
     Flood *flood = opaque;
     g_autofree uint8_t *bytes = g_malloc(COUNT * (4 + FRAME));
 
@@ -1452,7 +1381,8 @@ static void bulk_enlarge(Nic *n, Bulk *bulk)
             .levels = 1,
         },
         .pdn = LE32(s->pd),
-        .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE | FAKERNIC_ACCESS_REMOTE_WRITE),
+        .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE |
+                       FAKERNIC_ACCESS_REMOTE_WRITE),
         .type = FAKERNIC_MR_MEMORY,
     };
 
@@ -1494,8 +1424,7 @@ static void test_monitor(void)
 
     g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
     machine_start(&m, "-netdev stream,id=n0,addr.type=fd,addr.str=%d "
-                      "%s,netdev=n0",
-                  fds[1], DEVICE);
+                  "%s,netdev=n0", fds[1], DEVICE);
     close(fds[1]);
     nic_find(&n, &m, SLOT);
     nic_bringup(&n);
@@ -1516,12 +1445,12 @@ static void test_monitor(void)
 
 /* ---- sleep --------------------------------------------------------------- */
 
-#define LPC_SLOT    0x1f
-#define LPC_PM_BASE 0x40      /* in configuration space; bit 0: in use */
-#define LPC_ACPI    0x44
-#define PM_BASE     0x600
-#define PM1_CONTROL (PM_BASE + 4)
-#define SLEEP_IN_S3 (1 << 13 | 1 << 10)
+#define LPC_SLOT      0x1f
+#define LPC_PM_BASE   0x40      /* in configuration space; bit 0: in use */
+#define LPC_ACPI      0x44
+#define PM_BASE       0x600
+#define PM1_CONTROL   (PM_BASE + 4)
+#define SLEEP_IN_S3   (1 << 13 | 1 << 10)
 
 static void fall_asleep(Machine *m)
 {
@@ -1573,7 +1502,7 @@ static void test_no_migration(Rig *r)
     QDict *answer;
 
     answer = qtest_qmp(r->m.qts, "{ 'execute': 'migrate',"
-                                 " 'arguments': { 'uri': 'exec:cat >/dev/null' } }");
+                       " 'arguments': { 'uri': 'exec:cat >/dev/null' } }");
     g_assert_true(qdict_haskey(answer, "error"));
     qobject_unref(answer);
     said = qtest_hmp(r->m.qts, "savevm before");

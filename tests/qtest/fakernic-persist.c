@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Persistent FLUSH onto a slow medium: a thread waits for it, while the device,
- * the VM and the monitor continue, whatever happens to the device. x-persist-hold makes the medium as slow as a test wants.
+ * Persistent FLUSH onto a slow medium: a thread waits for it, while the
+ * device, the VM and the monitor continue, whatever happens to the device.
+ * x-persist-hold makes the medium as slow as a test wants.
  */
 #include "qemu/osdep.h"
 #include "qobject/qdict.h"
@@ -17,16 +18,14 @@ static void persist_hold(Machine *m, unsigned hold)
 {
     qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': "
                                      "{ 'path': '/machine/peripheral/nic', "
-                                     "'property': 'x-persist-hold', 'value': %u } }",
-                             hold);
+        "'property': 'x-persist-hold', 'value': %u } }", hold);
 }
 
 static void persist_plug(Machine *m, Nic *n)
 {
     qtest_qmp_device_add(m->qts, "fakernic", "nic",
                          "{'addr': '06', 'mac': %s, 'turn-work': 256, "
-                         "'turn-us': 1000000}",
-                         MAC_STRING);
+                         "'turn-us': 1000000}", MAC_STRING);
     nic_find(n, m, PERSIST_SLOT);
     nic_bringup(n);
 }
@@ -40,8 +39,8 @@ static void persist_start(Machine *m, Nic *n)
     g_assert_cmpint(fd, >=, 0);
     machine_start(m, "-m 128M -object memory-backend-file,id=ram,share=on,"
                      "size=128M,mem-path=%s -machine pc,memory-backend=ram "
-                     "-device fakernic,id=nic,addr=06,mac=" MAC_STRING ",turn-work=256,turn-us=1000000",
-                  path);
+                     "-device fakernic,id=nic,addr=06,mac=" MAC_STRING
+                     ",turn-work=256,turn-us=1000000", path);
     unlink(path);
     close(fd);
     nic_find(n, m, PERSIST_SLOT);
@@ -294,8 +293,7 @@ static void test_persist_scattered(void)
         .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE |
                        FAKERNIC_ACCESS_FLUSH_PERSISTENT),
         .pages = { .page_count = LE32(PERSIST_PAGES),
-                   .page_shift = FAKERNIC_PAGE_SHIFT,
-                   .levels = 2 },
+                   .page_shift = FAKERNIC_PAGE_SHIFT, .levels = 2 },
     };
     uint64_t pages, root, leaf, longest, since;
     QDict *response;
@@ -338,8 +336,7 @@ static void test_persist_scattered(void)
     longest = qdict_get_int(response, "return");
     qobject_unref(response);
     g_test_message("a persistent FLUSH of %u pages: longest turn %" PRIu64
-                   " of %u units",
-                   PERSIST_PAGES, longest, PERSIST_WORK);
+                   " of %u units", PERSIST_PAGES, longest, PERSIST_WORK);
     g_assert_cmpuint(longest, <=, 2 * PERSIST_WORK);
     machine_stop(&m);
 }

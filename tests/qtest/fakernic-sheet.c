@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Statements of the data sheet (firmware-spec/fakernic.rst) on which a reader of
- * it relies: what a reset leaves, what a refused work
+ * Statements of the data sheet (firmware-spec/fakernic.rst) on which its
+ * reader relies: what a reset leaves, what a refused work
  * request says, which frames leave the device and what counts them.
  */
 #include "qemu/osdep.h"
@@ -23,9 +23,7 @@ static void test_bars(void)
     g_assert_cmpuint(reg_read(&n, FAKERNIC_REG_DM_OFFSET), ==, 17);
     msix = qpci_find_capability(n.pci, PCI_CAP_ID_MSIX, 0);
     g_assert_cmpuint((qpci_config_readw(n.pci, msix + PCI_MSIX_FLAGS) &
-                      PCI_MSIX_FLAGS_QSIZE) +
-                         1,
-                     ==, FAKERNIC_VECTOR_COUNT);
+                      PCI_MSIX_FLAGS_QSIZE) + 1, ==, FAKERNIC_VECTOR_COUNT);
     g_assert_cmphex(qpci_config_readl(n.pci, msix + PCI_MSIX_TABLE), ==,
                     FAKERNIC_BAR_MSIX);
     g_assert_cmphex(qpci_config_readl(n.pci, msix + PCI_MSIX_PBA), ==,
@@ -58,8 +56,7 @@ static void test_flr_leaves_nothing(Rig *r)
                        qpci_config_readw(r->n.pci, exp + PCI_EXP_DEVCTL) |
                            PCI_EXP_DEVCTL_BCR_FLR);
     g_assert_cmphex(qpci_config_readw(r->n.pci, PCI_COMMAND) &
-                        (PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER),
-                    ==, 0);
+                    (PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER), ==, 0);
     g_assert_cmphex(qpci_config_readl(r->n.pci, PCI_BASE_ADDRESS_0) & ~0xfu, ==,
                     0);
     g_assert_cmphex(qpci_config_readl(r->n.pci, PCI_BASE_ADDRESS_2) & ~0xfu, ==,
@@ -74,12 +71,10 @@ static void test_control_reset_leaves_pci(Rig *r)
 {
     nic_reset(&r->n);
     g_assert_cmphex(qpci_config_readw(r->n.pci, PCI_COMMAND) &
-                        PCI_COMMAND_MASTER,
-                    !=, 0);
+                    PCI_COMMAND_MASTER, !=, 0);
     g_assert_cmphex(msix_control(&r->n) & PCI_MSIX_FLAGS_ENABLE, !=, 0);
     g_assert_cmphex(qtest_readl(r->m.qts, msix_entry(&r->n, 3) +
-                                              PCI_MSIX_ENTRY_DATA),
-                    ==, MSI_DATA(3));
+                                PCI_MSIX_ENTRY_DATA), ==, MSI_DATA(3));
 }
 
 /* In D3hot there are no BARs; in D0 the same objects are there again. */
@@ -110,8 +105,7 @@ static void test_d3hot(Rig *r)
 static void test_bar2_without_features(Rig *r)
 {
     struct fakernic_create_mr_req dm = {
-        .length = LE64(4096),
-        .type = FAKERNIC_MR_DM,
+        .length = LE64(4096), .type = FAKERNIC_MR_DM,
         .pages = { .page_count = LE32(1), .page_shift = FAKERNIC_PAGE_SHIFT },
     };
     uint64_t clock, memory;
@@ -120,9 +114,9 @@ static void test_bar2_without_features(Rig *r)
     nic_set_features(&r->n, 0);
     nic_set_cmdq(&r->n, mem_alloc(&r->m, 4096), mem_alloc(&r->m, 4096), 4);
     clock = r->n.uar.addr + FAKERNIC_PAGE_SIZE *
-                                (uint64_t)reg_read(&r->n, FAKERNIC_REG_CLOCK_PAGE_OFFSET);
+        (uint64_t)reg_read(&r->n, FAKERNIC_REG_CLOCK_PAGE_OFFSET);
     memory = r->n.uar.addr + FAKERNIC_PAGE_SIZE *
-                                 (uint64_t)reg_read(&r->n, FAKERNIC_REG_DM_OFFSET);
+                              (uint64_t)reg_read(&r->n, FAKERNIC_REG_DM_OFFSET);
     qtest_clock_step(r->m.qts, 12345);
     g_assert_cmpuint(qtest_readq(r->m.qts, clock), ==, 0);
     reg_write(&r->n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_ENABLE);
@@ -137,18 +131,12 @@ static void test_bar2_without_features(Rig *r)
 static void test_numbers(Rig *r)
 {
     static const uint16_t destroy[] = {
-        FAKERNIC_CMD_DESTROY_EQ,
-        FAKERNIC_CMD_DESTROY_CQ,
-        FAKERNIC_CMD_DEALLOC_PD,
-        FAKERNIC_CMD_DEALLOC_XRCD,
-        FAKERNIC_CMD_DEALLOC_UAR,
-        FAKERNIC_CMD_DESTROY_MR,
-        FAKERNIC_CMD_DESTROY_MW,
-        FAKERNIC_CMD_DESTROY_QP,
-        FAKERNIC_CMD_DESTROY_SRQ,
-        FAKERNIC_CMD_DESTROY_FLOW,
-        FAKERNIC_CMD_DESTROY_WQ,
-        FAKERNIC_CMD_DESTROY_IND_TABLE,
+        FAKERNIC_CMD_DESTROY_EQ, FAKERNIC_CMD_DESTROY_CQ,
+        FAKERNIC_CMD_DEALLOC_PD, FAKERNIC_CMD_DEALLOC_XRCD,
+        FAKERNIC_CMD_DEALLOC_UAR, FAKERNIC_CMD_DESTROY_MR,
+        FAKERNIC_CMD_DESTROY_MW, FAKERNIC_CMD_DESTROY_QP,
+        FAKERNIC_CMD_DESTROY_SRQ, FAKERNIC_CMD_DESTROY_FLOW,
+        FAKERNIC_CMD_DESTROY_WQ, FAKERNIC_CMD_DESTROY_IND_TABLE,
         FAKERNIC_CMD_DESTROY_COUNTER,
     };
     Qp qp;
@@ -261,7 +249,8 @@ static void test_arm_frees_nothing(Rig *r)
 /* A work request of one block, its header alone filled in. */
 static Wqe wqe_bare(uint8_t opcode)
 {
-    return (Wqe) { .hdr = { .opcode = opcode, .bb_count = 1, .flags = FAKERNIC_SQ_SIGNALED } };
+    return (Wqe) { .hdr = { .opcode = opcode, .bb_count = 1,
+                            .flags = FAKERNIC_SQ_SIGNALED } };
 }
 
 static Wqe wqe_local_inv(uint32_t key)
@@ -378,10 +367,7 @@ static uint32_t key_create(Nic *n, uint32_t pd, uint8_t type,
                            uint32_t max_pages)
 {
     struct fakernic_create_mr_req req = {
-        .pdn = LE32(pd),
-        .type = type,
-        .tag = 1,
-        .max_pages = LE32(max_pages),
+        .pdn = LE32(pd), .type = type, .tag = 1, .max_pages = LE32(max_pages),
     };
 
     return cmd_create(n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
@@ -390,9 +376,7 @@ static uint32_t key_create(Nic *n, uint32_t pd, uint8_t type,
 static uint32_t window_create(Nic *n, uint32_t pd, uint8_t type)
 {
     struct fakernic_create_mw_req req = {
-        .pdn = LE32(pd),
-        .type = type,
-        .tag = 1,
+        .pdn = LE32(pd), .type = type, .tag = 1,
     };
 
     return cmd_create(n, FAKERNIC_CMD_CREATE_MW, &req, sizeof(req));
@@ -408,8 +392,7 @@ static void test_refused_reg_mr(Rig *r)
 
     other_pd = pd_alloc(&r->n);
     good = (struct fakernic_sq_reg_mr) {
-        .iova = LE64(0x10000),
-        .length = LE64(8192),
+        .iova = LE64(0x10000), .length = LE64(8192),
         .key = LE32(key_create(&r->n, r->s.pd, FAKERNIC_MR_FAST_REG, 2)),
         .access = LE32(FAKERNIC_ACCESS_LOCAL_WRITE),
         .pages = contiguous(r->s.data, 8192),
@@ -436,7 +419,8 @@ static void test_refused_reg_mr(Rig *r)
          reg.pages.address = LE64(1ull << 55));
     CASE(refused, KEY_INDEX, reg.key = LE32(0xffff00));
     CASE(refused, KEY_STATE, reg.key = LE32(r->s.key));
-    CASE(refused, KEY_PD, reg.key = LE32(key_create(&r->n, other_pd, FAKERNIC_MR_FAST_REG, 2)));
+    CASE(refused, KEY_PD, reg.key = LE32(key_create(&r->n, other_pd,
+                                                    FAKERNIC_MR_FAST_REG, 2)));
     CASE(refused, KEY_ACCESS,
          reg.access = LE32(FAKERNIC_ACCESS_REMOTE_WRITE));
     CASE(refused, KEY_ACCESS, reg.access = LE32(FAKERNIC_ACCESS_ON_DEMAND));
@@ -489,11 +473,8 @@ static void test_refused_bind_mw(Rig *r)
     region = bindable(&r->n, &r->s, r->s.pd, FAKERNIC_ACCESS_LOCAL_WRITE);
     mw = window_create(&r->n, r->s.pd, FAKERNIC_MW_TYPE_1);
     good = (struct fakernic_sq_bind_mw) {
-        .address = LE64(r->s.data),
-        .length = LE64(4096),
-        .mw_key = LE32(mw),
-        .new_key = LE32(mw + 1),
-        .mr_key = LE32(region),
+        .address = LE64(r->s.data), .length = LE64(4096), .mw_key = LE32(mw),
+        .new_key = LE32(mw + 1), .mr_key = LE32(region),
         .access = LE32(FAKERNIC_ACCESS_REMOTE_WRITE),
     };
 #define CASE(status, vendor, change) \
@@ -509,8 +490,7 @@ static void test_refused_bind_mw(Rig *r)
     CASE(FAKERNIC_WC_LOC_QP_OP_ERR, SQ_RSVD, bind.rsvd[0] = 1);
     REFUSED(KEY_INDEX, bind.mw_key = LE32(0xffff00));
     REFUSED(KEY_TAG, bind.mw_key = LE32(window_create(&r->n, r->s.pd,
-                                                      FAKERNIC_MW_TYPE_2B) ^
-                                        1));
+                                                  FAKERNIC_MW_TYPE_2B) ^ 1));
     REFUSED(KEY_STATE, bind.mw_key = LE32(region));
     REFUSED(KEY_PD, bind.mw_key = LE32(window_create(&r->n, other_pd,
                                                      FAKERNIC_MW_TYPE_1)));
@@ -545,11 +525,8 @@ static void test_unbind(Rig *r)
     region = bindable(&r->n, &r->s, r->s.pd, FAKERNIC_ACCESS_LOCAL_WRITE);
     mw = window_create(&r->n, r->s.pd, FAKERNIC_MW_TYPE_1);
     bind = (struct fakernic_sq_bind_mw) {
-        .address = LE64(r->s.data),
-        .length = LE64(4096),
-        .mw_key = LE32(mw),
-        .new_key = LE32(mw + 1),
-        .mr_key = LE32(region),
+        .address = LE64(r->s.data), .length = LE64(4096), .mw_key = LE32(mw),
+        .new_key = LE32(mw + 1), .mr_key = LE32(region),
     };
     wqe = wqe_bind_mw(&bind);
     assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_BIND_MW,
@@ -557,9 +534,7 @@ static void test_unbind(Rig *r)
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, region), BUSY);
     /* Neither address nor region are looked at. */
     bind = (struct fakernic_sq_bind_mw) {
-        .mw_key = LE32(mw + 1),
-        .new_key = LE32(mw + 2),
-        .mr_key = LE32(~0u),
+        .mw_key = LE32(mw + 1), .new_key = LE32(mw + 2), .mr_key = LE32(~0u),
     };
     wqe = wqe_bind_mw(&bind);
     assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_BIND_MW,
@@ -576,9 +551,7 @@ static void test_unbind(Rig *r)
 /* ---- what leaves the device, and what counts it ----------------------- */
 
 /* Which GIDs the tests below use, and in which VLANs. */
-enum { PLAIN,
-       TAGGED,
-       PRIORITY };
+enum { PLAIN, TAGGED, PRIORITY };
 
 static void set_gid(Nic *n, uint16_t index, uint8_t last, uint16_t vlan)
 {
@@ -599,10 +572,10 @@ static void set_gids(Nic *n)
 static UdWqe ud_wqe(const Setup *s, uint32_t dest, uint16_t from, uint8_t to)
 {
     UdWqe wqe = {
-        .hdr = { .opcode = FAKERNIC_SQ_SEND, .flags = FAKERNIC_SQ_SIGNALED, .sge_count = 1, .bb_count = 2 },
+        .hdr = { .opcode = FAKERNIC_SQ_SEND, .flags = FAKERNIC_SQ_SIGNALED,
+                 .sge_count = 1, .bb_count = 2 },
         .ud = { .av = { .sgid_index = LE16(from) },
-                .dest_qpn = LE32(dest),
-                .qkey = LE32(7) },
+                .dest_qpn = LE32(dest), .qkey = LE32(7) },
         .sge = { LE64(s->data), LE32(16), LE32(s->key) },
     };
 
@@ -663,12 +636,8 @@ static void test_loopback_and_vlan(void)
         uint8_t to;
         bool loops;
     } cases[] = {
-        { PLAIN, 1, true },
-        { PLAIN, 3, true },
-        { PRIORITY, 1, true },
-        { TAGGED, 2, true },
-        { TAGGED, 1, false },
-        { PLAIN, 2, false },
+        { PLAIN, 1, true }, { PLAIN, 3, true }, { PRIORITY, 1, true },
+        { TAGGED, 2, true }, { TAGGED, 1, false }, { PLAIN, 2, false },
         { TAGGED, 3, false },
     };
     uint64_t loops = 0, leaves = 0;
@@ -824,8 +793,7 @@ static bool link_up(Nic *n)
     struct fakernic_query_port_resp resp;
 
     assert_status(cmd(n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &resp,
-                      sizeof(resp)),
-                  OK);
+                      sizeof(resp)), OK);
     return resp.link_up;
 }
 
@@ -980,8 +948,7 @@ static void test_write_imm_unreachable(Rig *r)
 static void test_fast_reg_access(Rig *r)
 {
     struct fakernic_create_mr_req req = {
-        .type = FAKERNIC_MR_FAST_REG,
-        .max_pages = LE32(1),
+        .type = FAKERNIC_MR_FAST_REG, .max_pages = LE32(1),
         .access = LE32(FAKERNIC_ACCESS_REMOTE_WRITE),
     };
     struct fakernic_sq_reg_mr reg;
@@ -995,9 +962,7 @@ static void test_fast_reg_access(Rig *r)
                       FAKERNIC_ACCESS_REMOTE_WRITE);
     key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
     reg = (struct fakernic_sq_reg_mr) {
-        .iova = LE64(r->s.data),
-        .length = LE64(4096),
-        .key = LE32(key),
+        .iova = LE64(r->s.data), .length = LE64(4096), .key = LE32(key),
         .pages = contiguous(r->s.data, 4096),
     };
     wqe = wqe_reg_mr(&reg);
@@ -1060,8 +1025,7 @@ static void clock_cont(Nic *n, Setup *s)
 static void test_clock_stands_still(void)
 {
     struct fakernic_modify_cq_req moderate = {
-        .count = LE16(100),
-        .period_us = LE16(CLOCK_PERIOD_US),
+        .count = LE16(100), .period_us = LE16(CLOCK_PERIOD_US),
     };
     struct fakernic_eqe eqe;
     unsigned tries = 0;
