@@ -201,7 +201,7 @@ static void fakernic_poll_work(struct work_struct *work)
 	}
 	/* A command that times out kills the device. */
 	if (lives && ++health->polls % FAKERNIC_POLLS_PER_COMMAND == 0)
-		fakernic_netdev_count(dev);
+		fakernic_netdev_update_missed(dev);
 	queue_delayed_work(system_long_wq, &health->poll_work,
 			   FAKERNIC_POLL_PERIOD);
 }

@@ -10,22 +10,11 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
+#include "core/death.h"
 
 struct devlink;
 struct devlink_health_reporter;
 struct fakernic_dev;
-
-enum fakernic_death {
-	FAKERNIC_DEATH_NONE,		/* alive, or stopped by the driver */
-	FAKERNIC_DEATH_ABSENT,		/* does not answer on the bus */
-	FAKERNIC_DEATH_FATAL,		/* the device reports FATAL */
-	FAKERNIC_DEATH_RESET,		/* reset by someone else */
-	FAKERNIC_DEATH_BUS,		/* AER reports a bus error */
-	FAKERNIC_DEATH_BRING_UP,	/* does not come up */
-	FAKERNIC_DEATH_TIMEOUT,		/* a command timed out */
-	FAKERNIC_DEATH_INVALID_ANSWER,	/* completion or object number */
-	FAKERNIC_DEATH_NOT_RELEASED,	/* keeps an object or page */
-};
 
 struct fakernic_health {
 	struct devlink *devlink;

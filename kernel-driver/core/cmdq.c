@@ -154,7 +154,7 @@ static void fakernic_cmdq_log_faults(struct fakernic_dev *dev, u32 status)
 			 "fault rules are active: errors may be intended\n");
 }
 
-static void fakernic_cmdq_live(struct fakernic_dev *dev)
+static void fakernic_cmdq_set_alive(struct fakernic_dev *dev)
 {
 	unsigned long flags;
 
@@ -165,7 +165,7 @@ static void fakernic_cmdq_live(struct fakernic_dev *dev)
 }
 
 /* Sets the ring addresses and enables the device; returns its *status. */
-static int fakernic_cmdq_hand_over(struct fakernic_dev *dev, u32 *status)
+static int fakernic_cmdq_enable_device(struct fakernic_dev *dev, u32 *status)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
 	u32 code;
@@ -202,11 +202,11 @@ int fakernic_cmdq_enable(struct fakernic_dev *dev)
 	int ret;
 
 	fakernic_cmdq_begin(dev);
-	ret = fakernic_cmdq_hand_over(dev, &status);
+	ret = fakernic_cmdq_enable_device(dev, &status);
 	if (ret)
 		return ret;
 	fakernic_cmdq_log_faults(dev, status);
-	fakernic_cmdq_live(dev);
+	fakernic_cmdq_set_alive(dev);
 	return 0;
 }
 
@@ -222,7 +222,7 @@ int fakernic_cmdq_test(struct fakernic_dev *dev)
 	memset(cmdq->cq, 0, depth * sizeof(*cmdq->cq));
 	memset(cmdq->sq, 0, sizeof(*cmdq->sq));
 	cmdq->sq->opcode = cpu_to_le16(FAKERNIC_CMD_NOP);
-	ret = fakernic_cmdq_hand_over(dev, &status);
+	ret = fakernic_cmdq_enable_device(dev, &status);
 	if (ret)
 		return ret;
 	fakernic_write(dev, FAKERNIC_REG_CMDQ_DOORBELL, 1);
@@ -441,8 +441,8 @@ static int fakernic_cmdq_submit(struct fakernic_dev *dev,
 }
 
 /* Abandons a query whose time is up, unless its answer has arrived. */
-static void fakernic_cmdq_leave(struct fakernic_dev *dev,
-				struct fakernic_cmd_wait *wait)
+static void fakernic_cmdq_abandon_query(struct fakernic_dev *dev,
+					struct fakernic_cmd_wait *wait)
 {
 	struct fakernic_cmdq *cmdq = &dev->cmdq;
 	unsigned long flags;
@@ -516,7 +516,7 @@ static int fakernic_cmdq_wait(struct fakernic_dev *dev,
 			fakernic_cmdq_time_out(dev, wait, timeout);
 		else if (wait->may_give_up &&
 			 time_after_eq(jiffies, wait->until))
-			fakernic_cmdq_leave(dev, wait);
+			fakernic_cmdq_abandon_query(dev, wait);
 		else
 			continue;
 		wait_for_completion(&wait->done);

@@ -11,7 +11,7 @@
 #include <linux/semaphore.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
-#include "../health.h"
+#include "death.h"
 
 struct fakernic_cmd;
 struct fakernic_cmd_completion;
@@ -78,7 +78,7 @@ void fakernic_cmdq_kill(struct fakernic_dev *dev, enum fakernic_death cause);
 
 /*
  * Checks whether the device does not answer on the bus, reports FATAL, or was
- * reset by someone else. If so, kills the queue. Returns true if the queue is
+ * reset by something else. If so, kills the queue. Returns true if the queue is
  * dead. Callable in any context.
  */
 bool fakernic_cmdq_check(struct fakernic_dev *dev);

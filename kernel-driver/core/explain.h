@@ -8,7 +8,7 @@
 #define FAKERNIC_DRIVER_EXPLAIN_H
 
 #include <linux/types.h>
-#include "../health.h"
+#include "death.h"
 
 /* Names of codes in registers, commands and completions. */
 const char *fakernic_fatal_name(u32 code);		/* FAKERNIC_FATAL_* */

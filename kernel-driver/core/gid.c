@@ -102,7 +102,7 @@ int fakernic_del_gid(const struct ib_gid_attr *attr, void **context)
 	return READ_ONCE(dev->dead) ? 0 : ret;
 }
 
-void fakernic_gids_settle(struct fakernic_dev *dev)
+void fakernic_gids_clear_deleted(struct fakernic_dev *dev)
 {
 	const struct fakernic_gid none = {};
 	u16 i;

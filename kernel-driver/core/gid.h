@@ -36,7 +36,7 @@ int fakernic_add_gid(const struct ib_gid_attr *attr, void **context);
 int fakernic_del_gid(const struct ib_gid_attr *attr, void **context);
 
 /* Called after a QP is gone: clears deleted entries that no QP uses. */
-void fakernic_gids_settle(struct fakernic_dev *dev);
+void fakernic_gids_clear_deleted(struct fakernic_dev *dev);
 
 /*
  * Updates the table after the net_device's MAC (ETH_ALEN bytes) has changed.

@@ -25,7 +25,7 @@
 #include "queue.h"
 #include "regs.h"
 
-static void fakernic_hw_sync(struct fakernic_dev *dev)
+static void fakernic_object_sync(struct fakernic_dev *dev)
 {
 	fakernic_eq_sync(&dev->eqs[FAKERNIC_EQ_ASYNC]);
 }
@@ -35,12 +35,12 @@ static void fakernic_hw_sync(struct fakernic_dev *dev)
  * failure destroys it. If the number is in use, that would destroy the other
  * object of this number, so the driver kills the device instead.
  */
-static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
-			     u32 number, void *hw, u16 destroy_opcode)
+static int fakernic_object_insert(struct fakernic_dev *dev, struct xarray *all,
+				  u32 number, void *hw, u16 destroy_opcode)
 {
 	int ret;
 
-	fakernic_hw_sync(dev);
+	fakernic_object_sync(dev);
 	ret = xa_insert(all, number, hw, GFP_KERNEL);
 	if (ret == -EBUSY) {
 		dev_err(&dev->pdev->dev, "duplicate object number %#x returned\n", number);
@@ -56,18 +56,18 @@ static int fakernic_hw_enter(struct fakernic_dev *dev, struct xarray *all,
  * Destroys an object that has been removed. On return neither the device nor an
  * interrupt handler accesses it.
  */
-static void fakernic_hw_end(struct fakernic_dev *dev, u32 number,
-			    u16 destroy_opcode)
+static void fakernic_object_destroy(struct fakernic_dev *dev, u32 number,
+				    u16 destroy_opcode)
 {
 	fakernic_cmd_drop(dev, destroy_opcode, number);
-	fakernic_hw_sync(dev);
+	fakernic_object_sync(dev);
 }
 
-static void fakernic_hw_drop(struct fakernic_dev *dev, struct xarray *all,
-			     u32 number, u16 destroy_opcode)
+static void fakernic_object_drop(struct fakernic_dev *dev, struct xarray *all,
+				 u32 number, u16 destroy_opcode)
 {
 	xa_erase(all, number);
-	fakernic_hw_end(dev, number, destroy_opcode);
+	fakernic_object_destroy(dev, number, destroy_opcode);
 }
 
 int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
@@ -87,8 +87,8 @@ int fakernic_cq_hw_create(struct fakernic_dev *dev, struct fakernic_cq_hw *hw,
 	if (ret)
 		return ret;
 	fakernic_eq_sync(hw->eq);
-	return fakernic_hw_enter(dev, &dev->cqs, hw->cqn, hw,
-				 FAKERNIC_CMD_DESTROY_CQ);
+	return fakernic_object_insert(dev, &dev->cqs, hw->cqn, hw,
+				      FAKERNIC_CMD_DESTROY_CQ);
 }
 
 void fakernic_cq_hw_drop(struct fakernic_cq_hw *hw)
@@ -99,7 +99,7 @@ void fakernic_cq_hw_drop(struct fakernic_cq_hw *hw)
 	mutex_lock(&dev->cqs_lock);
 	xa_erase(&dev->cqs, hw->cqn);
 	mutex_unlock(&dev->cqs_lock);
-	fakernic_hw_end(dev, hw->cqn, FAKERNIC_CMD_DESTROY_CQ);
+	fakernic_object_destroy(dev, hw->cqn, FAKERNIC_CMD_DESTROY_CQ);
 	fakernic_eq_sync(hw->eq);
 }
 
@@ -149,7 +149,7 @@ int fakernic_qp_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
 	int ret;
 
 	ret = fakernic_cmd_create_qp(dev, req, &hw->qpn);
-	return ret ? ret : fakernic_hw_enter(dev, &dev->qps, hw->qpn, hw,
+	return ret ? ret : fakernic_object_insert(dev, &dev->qps, hw->qpn, hw,
 					     FAKERNIC_CMD_DESTROY_QP);
 }
 
@@ -160,13 +160,13 @@ int fakernic_rss_qp_hw_create(struct fakernic_dev *dev,
 	int ret;
 
 	ret = fakernic_cmd_create_rss_qp(dev, req, &hw->qpn);
-	return ret ? ret : fakernic_hw_enter(dev, &dev->qps, hw->qpn, hw,
+	return ret ? ret : fakernic_object_insert(dev, &dev->qps, hw->qpn, hw,
 					     FAKERNIC_CMD_DESTROY_QP);
 }
 
 void fakernic_qp_hw_drop(struct fakernic_dev *dev, struct fakernic_qp_hw *hw)
 {
-	fakernic_hw_drop(dev, &dev->qps, hw->qpn, FAKERNIC_CMD_DESTROY_QP);
+	fakernic_object_drop(dev, &dev->qps, hw->qpn, FAKERNIC_CMD_DESTROY_QP);
 }
 
 int fakernic_qp_hw_set_state(struct fakernic_dev *dev,
@@ -192,13 +192,13 @@ int fakernic_wq_hw_create(struct fakernic_dev *dev, struct fakernic_qp_hw *hw,
 	int ret;
 
 	ret = fakernic_cmd_create_wq(dev, req, &hw->qpn);
-	return ret ? ret : fakernic_hw_enter(dev, &dev->qps, hw->qpn, hw,
+	return ret ? ret : fakernic_object_insert(dev, &dev->qps, hw->qpn, hw,
 					     FAKERNIC_CMD_DESTROY_WQ);
 }
 
 void fakernic_wq_hw_drop(struct fakernic_dev *dev, struct fakernic_qp_hw *hw)
 {
-	fakernic_hw_drop(dev, &dev->qps, hw->qpn, FAKERNIC_CMD_DESTROY_WQ);
+	fakernic_object_drop(dev, &dev->qps, hw->qpn, FAKERNIC_CMD_DESTROY_WQ);
 }
 
 int fakernic_srq_hw_create(struct fakernic_dev *dev,
@@ -208,14 +208,15 @@ int fakernic_srq_hw_create(struct fakernic_dev *dev,
 	int ret;
 
 	ret = fakernic_cmd_create_srq(dev, req, &hw->srqn);
-	return ret ? ret : fakernic_hw_enter(dev, &dev->srqs, hw->srqn, hw,
+	return ret ? ret : fakernic_object_insert(dev, &dev->srqs, hw->srqn, hw,
 					     FAKERNIC_CMD_DESTROY_SRQ);
 }
 
 void fakernic_srq_hw_drop(struct fakernic_dev *dev,
 			  struct fakernic_srq_hw *hw)
 {
-	fakernic_hw_drop(dev, &dev->srqs, hw->srqn, FAKERNIC_CMD_DESTROY_SRQ);
+	fakernic_object_drop(dev, &dev->srqs, hw->srqn,
+			     FAKERNIC_CMD_DESTROY_SRQ);
 }
 
 int fakernic_mr_hw_create(struct fakernic_dev *dev,

@@ -29,7 +29,7 @@ static void fakernic_port_dispatch_locked(struct fakernic_dev *dev,
 		ib_dispatch_event(&event);
 }
 
-static void fakernic_port_carry_locked(struct fakernic_dev *dev)
+static void fakernic_port_set_carrier_locked(struct fakernic_dev *dev)
 {
 	if (dev->port.active && !dev->port.no_queues)
 		netif_carrier_on(dev->netdev);
@@ -58,7 +58,7 @@ static void fakernic_port_update(struct fakernic_dev *dev,
 	trace_fakernic_link(dev->pdev, link, active);
 	changed = active != port->active;
 	WRITE_ONCE(port->active, active);
-	fakernic_port_carry_locked(dev);
+	fakernic_port_set_carrier_locked(dev);
 	if (changed)
 		fakernic_port_dispatch_locked(dev, active ?
 					      IB_EVENT_PORT_ACTIVE :
@@ -182,7 +182,7 @@ void fakernic_port_set_no_queues(struct fakernic_dev *dev, bool no_queues)
 	mutex_lock(&port->lock);
 	if (port->netdev_registered && no_queues != port->no_queues) {
 		port->no_queues = no_queues;
-		fakernic_port_carry_locked(dev);
+		fakernic_port_set_carrier_locked(dev);
 	}
 	mutex_unlock(&port->lock);
 }

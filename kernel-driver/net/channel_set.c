@@ -29,7 +29,7 @@ u8 fakernic_rx_filter(struct net_device *netdev)
 	return filter;
 }
 
-bool fakernic_netdev_works(struct fakernic_netdev *priv)
+bool fakernic_netdev_is_ready(struct fakernic_netdev *priv)
 {
 	return priv->ready && !READ_ONCE(priv->dev->dead);
 }
@@ -175,8 +175,8 @@ u32 fakernic_channels_check(struct fakernic_netdev *priv)
 }
 
 /* Sets the stack's number of queues, and the default indirection table. */
-static int fakernic_channels_take_shape(struct fakernic_netdev *priv,
-					const struct fakernic_shape *shape)
+static int fakernic_channels_set_count(struct fakernic_netdev *priv,
+				       const struct fakernic_shape *shape)
 {
 	struct net_device *netdev = priv->netdev;
 	int ret;
@@ -196,18 +196,18 @@ int fakernic_channels_reshape(struct fakernic_netdev *priv,
 {
 	struct fakernic_shape old = priv->shape;
 	/* On a dead device the new shape takes effect after recovery. */
-	bool was_up = priv->up && fakernic_netdev_works(priv);
+	bool was_up = priv->up && fakernic_netdev_is_ready(priv);
 	int ret;
 
 	fakernic_channels_down(priv);
-	ret = fakernic_channels_take_shape(priv, shape);
+	ret = fakernic_channels_set_count(priv, shape);
 	if (!ret && was_up)
 		ret = fakernic_channels_up(priv);
 	if (!ret)
 		return 0;
 	if (!was_up)
-		fakernic_channels_take_shape(priv, &old);
-	else if (!fakernic_channels_take_shape(priv, &old))
+		fakernic_channels_set_count(priv, &old);
+	else if (!fakernic_channels_set_count(priv, &old))
 		fakernic_channels_up(priv);
 	else
 		fakernic_restart_later(priv);

@@ -9,7 +9,7 @@ struct fakernic_netdev;
 struct fakernic_shape;
 
 /* Returns true if the device is up and not dead. */
-bool fakernic_netdev_works(struct fakernic_netdev *priv);
+bool fakernic_netdev_is_ready(struct fakernic_netdev *priv);
 
 /* Returns the receive filter (FAKERNIC_FILTER_*). Under filter_lock. */
 u8 fakernic_rx_filter(struct net_device *netdev);

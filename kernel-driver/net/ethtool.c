@@ -120,7 +120,7 @@ static int fakernic_coalesce_all(struct fakernic_netdev *priv)
 	u32 i;
 	int ret = 0;
 
-	if (!priv->up || !fakernic_netdev_works(priv))
+	if (!priv->up || !fakernic_netdev_is_ready(priv))
 		return 0;
 	for (i = 0; i < priv->shape.channels; i++)
 		ret = fakernic_channel_coalesce(&priv->channels[i]) ?: ret;
@@ -211,7 +211,7 @@ static int fakernic_set_rxfh(struct net_device *netdev,
 	if (rxfh->indir)
 		memcpy(rss->set.table, rxfh->indir,
 		       rss->size * sizeof(rss->set.table[0]));
-	ret = fakernic_netdev_works(priv) ? fakernic_rss_change(priv) : 0;
+	ret = fakernic_netdev_is_ready(priv) ? fakernic_rss_change(priv) : 0;
 	if (ret)
 		rss->set = old;
 	return ret;
@@ -286,7 +286,7 @@ static void fakernic_self_test(struct net_device *netdev,
 /* ---- counters ---- */
 
 /* The driver's counters follow the device's; those of each queue come last. */
-static const char *const fakernic_own_names[] = {
+static const char *const fakernic_own_stats[] = {
 	"device_dead", "device_deaths", "device_recoveries",
 	"lost_interrupts", "lost_events",
 	"tx_csum", "tx_tso", "rx_csum",
@@ -298,7 +298,7 @@ static int fakernic_get_sset_count(struct net_device *netdev, int set)
 
 	switch (set) {
 	case ETH_SS_STATS:
-		return FAKERNIC_STAT_COUNT + ARRAY_SIZE(fakernic_own_names) +
+		return FAKERNIC_STAT_COUNT + ARRAY_SIZE(fakernic_own_stats) +
 		       priv->channels_max;
 	case ETH_SS_TEST:
 		return ARRAY_SIZE(fakernic_tests);
@@ -307,7 +307,7 @@ static int fakernic_get_sset_count(struct net_device *netdev, int set)
 	}
 }
 
-static u8 *fakernic_put_names(u8 *data, const char *const *names, u32 count)
+static u8 *fakernic_write_names(u8 *data, const char *const *names, u32 count)
 {
 	u32 i;
 
@@ -323,16 +323,16 @@ static void fakernic_get_strings(struct net_device *netdev, u32 set, u8 *data)
 
 	if (set == ETH_SS_TEST) {
 		for (i = 0; i < ARRAY_SIZE(fakernic_tests); i++)
-			data = fakernic_put_names(data,
-						  &fakernic_tests[i].name, 1);
+			data = fakernic_write_names(data,
+						    &fakernic_tests[i].name, 1);
 		return;
 	}
 	if (set != ETH_SS_STATS)
 		return;
-	data = fakernic_put_names(data, fakernic_stat_names,
-				  FAKERNIC_STAT_COUNT);
-	data = fakernic_put_names(data, fakernic_own_names,
-				  ARRAY_SIZE(fakernic_own_names));
+	data = fakernic_write_names(data, fakernic_stat_names,
+				    FAKERNIC_STAT_COUNT);
+	data = fakernic_write_names(data, fakernic_own_stats,
+				    ARRAY_SIZE(fakernic_own_stats));
 	for (i = 0; i < priv->channels_max; i++, data += ETH_GSTRING_LEN)
 		snprintf((char *)data, ETH_GSTRING_LEN, "rx_queue_%u_frames",
 			 i);

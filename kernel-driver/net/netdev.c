@@ -90,8 +90,10 @@ static void fakernic_set_rx_mode(struct net_device *netdev)
 static int fakernic_open(struct net_device *netdev)
 {
 	struct fakernic_netdev *priv = netdev_priv(netdev);
-	int ret = fakernic_netdev_works(priv) ? fakernic_channels_up(priv) : 0;
+	int ret = 0;
 
+	if (fakernic_netdev_is_ready(priv))
+		ret = fakernic_channels_up(priv);
 	if (!ret)
 		fakernic_port_set_open(priv->dev, true);
 	return ret;
@@ -120,7 +122,7 @@ static void fakernic_restart_work(struct work_struct *work)
 	}
 	rtnl_lock();
 	/* Skip queues that were already replaced since the error. */
-	if (netif_running(priv->netdev) && fakernic_netdev_works(priv) &&
+	if (netif_running(priv->netdev) && fakernic_netdev_is_ready(priv) &&
 	    READ_ONCE(priv->restart_of) == priv->generation) {
 		netdev_info(priv->netdev, "restarting\n");
 		restarts = READ_ONCE(priv->restarts);
@@ -157,7 +159,7 @@ static int fakernic_change_mtu(struct net_device *netdev, int mtu)
 	};
 	int ret, old = netdev->mtu;
 
-	if (!fakernic_netdev_works(priv)) {
+	if (!fakernic_netdev_is_ready(priv)) {
 		WRITE_ONCE(netdev->mtu, mtu);
 		return 0;
 	}
@@ -192,7 +194,7 @@ static int fakernic_set_mac(struct net_device *netdev, void *address)
 	if (ret)
 		return ret;
 	memcpy(req.mac, sockaddr->sa_data, ETH_ALEN);
-	ret = fakernic_netdev_works(priv) ?
+	ret = fakernic_netdev_is_ready(priv) ?
 		fakernic_cmd_set_port(priv->dev, &req) : 0;
 	if (ret)
 		return ret;
@@ -213,7 +215,7 @@ static int fakernic_set_features(struct net_device *netdev,
 	};
 
 	if (!((features ^ netdev->features) & NETIF_F_HW_VLAN_CTAG_RX) ||
-	    !fakernic_netdev_works(priv))
+	    !fakernic_netdev_is_ready(priv))
 		return 0;
 	return fakernic_cmd_set_port(priv->dev, &req);
 }
@@ -431,10 +433,10 @@ void fakernic_netdev_check(struct fakernic_dev *dev)
 		      "completions of the port came without an event\n");
 }
 
-void fakernic_netdev_count(struct fakernic_dev *dev)
+void fakernic_netdev_update_missed(struct fakernic_dev *dev)
 {
 	struct fakernic_netdev *priv = fakernic_netdev_of(dev);
-	u32 life = READ_ONCE(priv->lives);
+	u32 resets = READ_ONCE(priv->resets);
 	u64 stats[FAKERNIC_STAT_COUNT];
 	u64 missed;
 
@@ -443,17 +445,17 @@ void fakernic_netdev_count(struct fakernic_dev *dev)
 	mutex_lock(&dev->past_lock);
 	/* Drop the value if the device was reset since, or is about to be. */
 	missed = priv->missed_before + stats[FAKERNIC_STAT_RX_NO_BUFFER];
-	if (life == priv->lives && missed > priv->missed)
+	if (resets == priv->resets && missed > priv->missed)
 		WRITE_ONCE(priv->missed, missed);
 	mutex_unlock(&dev->past_lock);
 }
 
-/* The device counts from 0 again; the reported sum must not go back. */
-static void fakernic_netdev_begin(struct fakernic_netdev *priv)
+/* The device's counter restarts at 0; the reported sum must not decrease. */
+static void fakernic_netdev_reset_missed(struct fakernic_netdev *priv)
 {
 	mutex_lock(&priv->dev->past_lock);
 	priv->missed_before = priv->missed;
-	WRITE_ONCE(priv->lives, priv->lives + 1);
+	WRITE_ONCE(priv->resets, priv->resets + 1);
 	mutex_unlock(&priv->dev->past_lock);
 }
 
@@ -462,7 +464,7 @@ int fakernic_netdev_attach(struct fakernic_dev *dev)
 	struct fakernic_netdev *priv = fakernic_netdev_of(dev);
 	int ret;
 
-	fakernic_netdev_begin(priv);
+	fakernic_netdev_reset_missed(priv);
 	rtnl_lock();
 	ret = fakernic_netdev_alloc_key(priv);
 	if (ret)

@@ -55,9 +55,10 @@ struct fakernic_netdev {
 	bool tstamp_tx;			/* frames get time stamps: tstamp.h */
 	bool tstamp_rx;
 	u64 stats[FAKERNIC_STAT_COUNT];	/* last ethtool read; under RTNL */
-	u64 missed;			/* frames dropped without a buffer, */
+	/* Frames dropped for lack of a buffer; under dev->past_lock. */
+	u64 missed;
 	u64 missed_before;		/* of these before the last reset */
-	u32 lives;			/* resets; three: dev->past_lock */
+	u32 resets;
 	struct fakernic_shape shape;	/* under RTNL */
 	struct fakernic_rss rss;	/* under RTNL */
 	struct fakernic_channel *channels;
@@ -97,7 +98,7 @@ void fakernic_netdev_detach(struct fakernic_dev *dev);
 void fakernic_netdev_check(struct fakernic_dev *dev);
 
 /* Queries the counters that "ip -s link" shows. Executes a command. */
-void fakernic_netdev_count(struct fakernic_dev *dev);
+void fakernic_netdev_update_missed(struct fakernic_dev *dev);
 
 /* Unregisters it, detached. Work items may use its memory until _free(). */
 void fakernic_netdev_remove(struct fakernic_dev *dev);

@@ -71,9 +71,9 @@ void fakernic_dm_cleanup(struct fakernic_dev *dev)
 	dev->dm.page_count = 0;
 }
 
-/* Frees pages without mappings. fakernic_dm_take() zeroes them later. */
-static void fakernic_dm_give_back(struct fakernic_dev *dev,
-				  phys_addr_t address, u32 count)
+/* Frees pages without mappings. fakernic_dm_alloc_pages() zeroes them later. */
+static void fakernic_dm_free_pages(struct fakernic_dev *dev,
+				   phys_addr_t address, u32 count)
 {
 	u32 page = (address - fakernic_dm_address(dev, 0)) >>
 		   FAKERNIC_PAGE_SHIFT;
@@ -84,7 +84,8 @@ static void fakernic_dm_give_back(struct fakernic_dev *dev,
 }
 
 /* Allocates count contiguous pages; returns the first one or an error. */
-static int fakernic_dm_take(struct fakernic_dev *dev, u32 count, u8 log_align)
+static int fakernic_dm_alloc_pages(struct fakernic_dev *dev, u32 count,
+				   u8 log_align)
 {
 	unsigned long mask = 0, page;
 	void __iomem *memory;
@@ -104,8 +105,8 @@ static int fakernic_dm_take(struct fakernic_dev *dev, u32 count, u8 log_align)
 	memory = ioremap(fakernic_dm_address(dev, page),
 			 (size_t)count * FAKERNIC_PAGE_SIZE);
 	if (!memory) {
-		fakernic_dm_give_back(dev, fakernic_dm_address(dev, page),
-				      count);
+		fakernic_dm_free_pages(dev, fakernic_dm_address(dev, page),
+				       count);
 		return -ENOMEM;
 	}
 	memset_io(memory, 0, (size_t)count * FAKERNIC_PAGE_SIZE);
@@ -154,17 +155,17 @@ struct ib_dm *fakernic_alloc_dm(struct ib_device *ibdev,
 	if (!dm)
 		return ERR_PTR(-ENOMEM);
 	count = DIV_ROUND_UP(attr->length, FAKERNIC_PAGE_SIZE);
-	ret = fakernic_dm_take(dev, count, attr->alignment);
+	ret = fakernic_dm_alloc_pages(dev, count, attr->alignment);
 	if (ret < 0)
 		goto err_free;
 	dm->page = ret;
 	entry = fakernic_mmap_insert(context,
 				     fakernic_dm_address(dev, dm->page), count,
-				     false, fakernic_dm_give_back);
+				     false, fakernic_dm_free_pages);
 	if (IS_ERR(entry)) {
 		ret = PTR_ERR(entry);
-		fakernic_dm_give_back(dev, fakernic_dm_address(dev, dm->page),
-				      count);
+		fakernic_dm_free_pages(dev, fakernic_dm_address(dev, dm->page),
+				       count);
 		goto err_free;
 	}
 	dm->entry = entry;

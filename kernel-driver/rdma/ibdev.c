@@ -61,7 +61,7 @@ static int fakernic_limit(__le32 value)
 	return min_t(u32, le32_to_cpu(value), INT_MAX);
 }
 
-static int fakernic_limit_without(__le32 value, int own)
+static int fakernic_limit_minus(__le32 value, int own)
 {
 	return max(fakernic_limit(value) - own, 0);
 }
@@ -150,17 +150,17 @@ static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 	attr->hw_ver = dev->pdev->revision;
 	attr->max_mr_size = le64_to_cpu(caps->max_mr_size);
 	attr->page_size_cap = le64_to_cpu(caps->page_sizes);
-	attr->max_qp = fakernic_limit_without(caps->max_qp, FAKERNIC_OWN_QPS);
+	attr->max_qp = fakernic_limit_minus(caps->max_qp, FAKERNIC_OWN_QPS);
 	attr->max_qp_wr = fakernic_limit(caps->max_qp_wr);
 	attr->max_send_sge = le16_to_cpu(caps->max_send_sge);
 	attr->max_recv_sge = le16_to_cpu(caps->max_recv_sge);
 	attr->max_sge_rd = le16_to_cpu(caps->max_read_sge);
 	if (dev->features & FAKERNIC_FEATURE_RAW_PACKET)
 		attr->max_raw_ethy_qp = attr->max_qp;
-	attr->max_cq = fakernic_limit_without(caps->max_cq, FAKERNIC_OWN_CQS);
+	attr->max_cq = fakernic_limit_minus(caps->max_cq, FAKERNIC_OWN_CQS);
 	attr->max_cqe = fakernic_limit(caps->max_cqe);
-	attr->max_mr = fakernic_limit_without(caps->max_mr, FAKERNIC_OWN_KEYS);
-	attr->max_pd = fakernic_limit_without(caps->max_pd, FAKERNIC_OWN_PDS);
+	attr->max_mr = fakernic_limit_minus(caps->max_mr, FAKERNIC_OWN_KEYS);
+	attr->max_pd = fakernic_limit_minus(caps->max_pd, FAKERNIC_OWN_PDS);
 	attr->max_ah = INT_MAX;
 	attr->max_qp_rd_atom = caps->max_dest_rd_atomic;
 	attr->max_qp_init_rd_atom = caps->max_rd_atomic;
@@ -182,8 +182,8 @@ static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 			      attr->max_mcast_qp_attach);
 	}
 	if (dev->features & FAKERNIC_FEATURE_MW)
-		attr->max_mw = fakernic_limit_without(caps->max_mw,
-						      FAKERNIC_OWN_KEYS);
+		attr->max_mw = fakernic_limit_minus(caps->max_mw,
+						    FAKERNIC_OWN_KEYS);
 	if (dev->features & FAKERNIC_FEATURE_FAST_REG)
 		attr->max_fast_reg_page_list_len =
 			fakernic_limit(caps->max_fast_reg_pages);
@@ -315,7 +315,7 @@ static void fakernic_get_dev_fw_str(struct ib_device *ibdev, char *str)
  * is registered or moved to a namespace, and blocks further moves during the
  * call.
  */
-static int fakernic_ib_note_net(struct ib_device *ibdev)
+static int fakernic_ib_save_net(struct ib_device *ibdev)
 {
 	to_fakernic_dev(ibdev)->ib_net =
 		read_pnet(&ibdev->coredev.rdma_net)->net_cookie;
@@ -333,7 +333,7 @@ static const struct ib_device_ops fakernic_device_ops = {
 	.driver_id = RDMA_DRIVER_UNKNOWN,
 	.uverbs_abi_ver = FAKERNIC_ABI_VERSION,
 	.uverbs_no_driver_id_binding = 1,
-	.enable_driver = fakernic_ib_note_net,
+	.enable_driver = fakernic_ib_save_net,
 
 	.query_device = fakernic_query_device,
 	.modify_device = fakernic_modify_device,

@@ -336,7 +336,7 @@ static int fakernic_rereg(struct fakernic_dev *dev, struct fakernic_mr *mr,
  * child the same addresses are other memory: the parent's region would then
  * refer to the child's memory.
  */
-static bool fakernic_mr_is_callers(const struct fakernic_mr *mr)
+static bool fakernic_mr_is_owned(const struct fakernic_mr *mr)
 {
 	if (mr->mm == current->mm)
 		return true;
@@ -356,7 +356,7 @@ static struct ib_mr *fakernic_recreate_mr(struct fakernic_mr *mr, int flags,
 	if (mr->access & IB_ACCESS_MW_BIND)
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_TRANS)) {
-		if (!fakernic_mr_is_callers(mr))
+		if (!fakernic_mr_is_owned(mr))
 			return ERR_PTR(-EPERM);
 		start = mr->odp ? fakernic_odp_address(mr->odp) :
 				  mr->umem->address;
@@ -407,7 +407,7 @@ struct ib_mr *fakernic_rereg_user_mr(struct ib_mr *ibmr, int flags, u64 start,
 	/* Memory pinned read-only must be pinned again for writing. */
 	if (!(flags & IB_MR_REREG_TRANS) && ib_access_writable(access) &&
 	    !mr->umem->writable) {
-		if (!fakernic_mr_is_callers(mr))
+		if (!fakernic_mr_is_owned(mr))
 			return ERR_PTR(-EPERM);
 		flags |= IB_MR_REREG_TRANS;
 		start = mr->umem->address;

@@ -157,7 +157,7 @@ static void fakernic_odp_uncharge(struct fakernic_odp *odp,
  * Why faulting must stop: -EIO, the device is dead; -ECANCELED, the region is
  * being destroyed. Caller holds fault_lock.
  */
-static int fakernic_odp_broken_off(const struct fakernic_odp *odp)
+static int fakernic_odp_check_stop(const struct fakernic_odp *odp)
 {
 	if (READ_ONCE(odp->dev->dead))
 		return -EIO;
@@ -238,7 +238,7 @@ static int fakernic_odp_update_pages(struct fakernic_odp *odp,
 {
 	u32 i, start = 0, run_flags = 0;
 	dma_addr_t address = 0;
-	int ret, flags, told = 0;
+	int ret, flags, present = 0;
 
 	for (i = 0; i < count; i++) {
 		flags = fakernic_odp_page_flags(umem, first + i, &address);
@@ -255,16 +255,16 @@ static int fakernic_odp_update_pages(struct fakernic_odp *odp,
 		if (!flags)
 			continue;
 		fakernic_page_table_set(&odp->table, i - start, address);
-		told++;
+		present++;
 	}
 	ret = fakernic_odp_update_run(odp, umem, first + start, count - start,
 				      run_flags);
-	return ret ? ret : told;
+	return ret ? ret : present;
 }
 
 /* Makes the device stop using these pages. Caller holds umem_mutex. */
-static void fakernic_odp_take_away(struct fakernic_odp *odp,
-				   struct ib_umem_odp *umem, u64 start, u64 end)
+static void fakernic_odp_remove_pages(struct fakernic_odp *odp,
+				      struct ib_umem_odp *umem, u64 start, u64 end)
 {
 	size_t i = (start - ib_umem_start(umem)) >> umem->page_shift;
 	size_t past = (end - ib_umem_start(umem)) >> umem->page_shift;
@@ -313,7 +313,7 @@ static bool fakernic_odp_invalidate(struct mmu_interval_notifier *notifier,
 		end = min_t(u64, ib_umem_end(umem), range->end);
 		start = round_down(start, BIT_ULL(umem->page_shift));
 		end = round_up(end, BIT_ULL(umem->page_shift));
-		fakernic_odp_take_away(umem->private, umem, start, end);
+		fakernic_odp_remove_pages(umem->private, umem, start, end);
 		ib_umem_odp_unmap_dma_pages(umem, start, end);
 	}
 	mutex_unlock(&umem->umem_mutex);
@@ -462,7 +462,7 @@ static void fakernic_odp_refuse(struct fakernic_odp *odp, u64 address,
 	/* Without an answer the waiting work requests would never finish. */
 	while (fakernic_odp_update(odp, address, count,
 				   FAKERNIC_PAGES_REFUSED) &&
-	       !fakernic_odp_broken_off(odp)) {
+	       !fakernic_odp_check_stop(odp)) {
 		if (++tries == FAKERNIC_ODP_TRIES) {
 			fakernic_cmdq_kill(odp->dev,
 					   FAKERNIC_DEATH_NOT_RELEASED);
@@ -492,7 +492,7 @@ static int fakernic_odp_answer(struct fakernic_odp *odp, u64 address,
 	for (; page <= last >> shift; page++) {
 		had = !fakernic_odp_fault(odp, page << shift, 1, flags);
 		/* An interrupted fault says nothing about the page. */
-		ret = fakernic_odp_broken_off(odp);
+		ret = fakernic_odp_check_stop(odp);
 		if (ret)
 			return ret;
 		if (!had) {
@@ -522,7 +522,7 @@ static int fakernic_odp_serve(struct fakernic_odp *odp,
 	for (;; address += part, left -= part) {
 		part = min(left, block - 1 - (address & (block - 1))) + 1;
 		mutex_lock(&odp->fault_lock);
-		ret = fakernic_odp_broken_off(odp) ?:
+		ret = fakernic_odp_check_stop(odp) ?:
 		      fakernic_odp_is_unwanted(odp, range);
 		if (!ret && range->flags & FAKERNIC_ODP_PREFETCH)
 			ret = fakernic_odp_fault(odp, address, part,
@@ -713,7 +713,7 @@ void fakernic_page_request_work(struct work_struct *work)
 }
 
 /* Kernel pages that the core needs to track the pages of a region. */
-static unsigned long fakernic_odp_notes(u64 start, u64 length)
+static unsigned long fakernic_odp_tracking_pages(u64 start, u64 length)
 {
 	u64 pages = (offset_in_page(start) + length + PAGE_SIZE - 1) >>
 		    PAGE_SHIFT;
@@ -737,7 +737,8 @@ static struct ib_umem_odp *fakernic_odp_get_umem(struct fakernic_odp *odp,
 	/* The core could not allocate its arrays. */
 	if (length >> PAGE_SHIFT > INT_MAX / sizeof(dma_addr_t) - 2)
 		return ERR_PTR(-ENOMEM);
-	ret = fakernic_odp_charge(odp, fakernic_odp_notes(start, length));
+	ret = fakernic_odp_charge(odp,
+				  fakernic_odp_tracking_pages(start, length));
 	if (ret)
 		return ERR_PTR(ret);
 	umem = ib_umem_odp_get(dev->ibdev, start, length,

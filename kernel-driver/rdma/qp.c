@@ -666,7 +666,7 @@ int fakernic_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 		fakernic_clean_kernel_qp(qp);
 	}
 	fakernic_qp_hw_drop(dev, &qp->hw);
-	fakernic_gids_settle(dev);
+	fakernic_gids_clear_deleted(dev);
 	if (qp->sq.queue.ring) {
 		fakernic_unlist_qp(qp);
 		/* Wait for event handlers that are still notifying its CQs. */

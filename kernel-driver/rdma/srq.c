@@ -315,7 +315,7 @@ int fakernic_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 }
 
 /* Advances the turn: the slot is posted, or completed. */
-static void fakernic_srq_turn(struct fakernic_srq *srq, u32 slot)
+static void fakernic_srq_advance(struct fakernic_srq *srq, u32 slot)
 {
 	srq->tag[slot] += srq->queue.mask + 1;
 }
@@ -338,7 +338,7 @@ static int fakernic_post_srq_one(struct fakernic_srq *srq,
 		return -ENOMEM;
 	slot = srq->free[--srq->free_count];
 	srq->wr_id[slot] = wr->wr_id;
-	fakernic_srq_turn(srq, slot);
+	fakernic_srq_advance(srq, slot);
 	fakernic_rq_write(&srq->queue, srq->pi, srq->tag[slot], wr->sg_list,
 			  wr->num_sge);
 	srq->pi++;
@@ -378,7 +378,7 @@ bool fakernic_srq_complete(struct fakernic_srq *srq, u32 tag, u64 *wr_id)
 	posted = fakernic_srq_is_posted(srq, tag);
 	if (posted) {
 		*wr_id = srq->wr_id[slot];
-		fakernic_srq_turn(srq, slot);
+		fakernic_srq_advance(srq, slot);
 		srq->free[srq->free_count++] = slot;
 	}
 	spin_unlock_irqrestore(&srq->lock, flags);

@@ -144,8 +144,8 @@ struct ib_wq *fakernic_create_wq(struct ib_pd *ibpd,
 }
 
 /* The device checks transitions: a WQ may enter ERR by itself. */
-static bool fakernic_wq_may_be(const struct fakernic_wq *wq,
-			       enum ib_wq_state state)
+static bool fakernic_wq_may_be_in_state(const struct fakernic_wq *wq,
+					enum ib_wq_state state)
 {
 	return wq->ibwq.state == state ||
 	       (wq->ibwq.state == IB_WQS_RDY && state == IB_WQS_ERR);
@@ -168,7 +168,7 @@ int fakernic_modify_wq(struct ib_wq *ibwq, struct ib_wq_attr *attr, u32 mask,
 	}
 	mutex_lock(&wq->lock);
 	if (mask & IB_WQ_CUR_STATE &&
-	    !fakernic_wq_may_be(wq, attr->curr_wq_state)) {
+	    !fakernic_wq_may_be_in_state(wq, attr->curr_wq_state)) {
 		fakernic_dbg(dev, "modify WQ %#x: the WQ is not in state %d\n",
 			     wq->hw.qpn, attr->curr_wq_state);
 		ret = -EINVAL;
