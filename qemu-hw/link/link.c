@@ -19,7 +19,7 @@
 #include "folder.h"
 #include "link.h"
 #include "pair.h"
-#include "told.h"
+#include "loglimit.h"
 #include "../trace.h"
 
 #define LINK_PEERS_MAX      32
@@ -108,7 +108,7 @@ struct FakernicLink {
     LinkFolder folder;
     int64_t deaf_until;         /* no accept() before that; 0: we listen */
     bool deaf_told;
-    LinkTold told;
+    LinkLogLimit log_limit;
     QTAILQ_HEAD(, LinkPeer) peers;
     unsigned count;             /* peers, with those that are being closed */
     LinkAccounts accounts;
@@ -149,18 +149,18 @@ static void G_GNUC_PRINTF(2, 3) link_warn(FakernicLink *link,
                                           const char *format, ...)
 {
     g_autofree char *text = NULL;
-    unsigned untold;
+    unsigned suppressed;
     va_list list;
 
-    if (!link_told_next(&link->told, link_now(), &untold)) {
+    if (!link_log_limit_pass(&link->log_limit, link_now(), &suppressed)) {
         return;
     }
     va_start(list, format);
     text = g_strdup_vprintf(format, list);
     va_end(list);
-    if (untold) {
-        warn_report("fakernic: link %s: %s (%u warnings before it were left "
-                    "out)", link->path, text, untold);
+    if (suppressed) {
+        warn_report("fakernic: link %s: %s (%u earlier warnings "
+                    "suppressed)", link->path, text, suppressed);
     } else {
         warn_report("fakernic: link %s: %s", link->path, text);
     }

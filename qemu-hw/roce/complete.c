@@ -11,14 +11,6 @@
 #include <assert.h>
 #include <string.h>
 
-void roce_trace(Roce *r, RoceTracePoint point, uint32_t qpn, uint32_t a,
-                uint32_t b)
-{
-    if (r->ops->trace) {
-        r->ops->trace(r->host, point, qpn, a, b);
-    }
-}
-
 void roce_note_output(Roce *r, const RoceQp *qp, const RocePacket *packet,
                       uint32_t index, uint8_t attempt)
 {
@@ -247,7 +239,7 @@ static void roce_responder_forget(Roce *r, RoceQp *qp)
     uint32_t i;
 
     qp->rs.message = ROCE_MESSAGE_NONE;
-    qp->rs.owed = ROCE_OWED_NOTHING;
+    qp->rs.due = ROCE_DUE_NOTHING;
     qp->rs.nak_sent = false;
     qp->rs.res_pi = 0;
     qp->rs.res_pending = 0;
@@ -274,7 +266,7 @@ void roce_enter_error(Roce *r, RoceTime now, RoceQp *qp, uint8_t event,
     }
     roce_qp_set_state(r, qp, FAKERNIC_QPS_ERR);
     roce_responder_forget(r, qp);
-    qp->cnp.owed = false;
+    qp->cnp.due = false;
     if (event != FAKERNIC_EVENT_NONE) {
         roce_trace(r, ROCE_TRACE_QP_ERROR, qp->qpn, vendor_err, 0);
         r->ops->event(r->host, event, qp->qpn, vendor_err);
@@ -303,7 +295,7 @@ void roce_forget(Roce *r, RoceQp *qp)
     roce_retry_init(&qp->retry);
     roce_sched_remove(r, qp);
     roce_pacer_init(qp);
-    qp->cnp.owed = false;
+    qp->cnp.due = false;
     qp->rx.held = false;
     qp->rq_broken = false;
     qp->established = false;
@@ -320,7 +312,7 @@ void roce_fail_send(Roce *r, RoceTime now, RoceQp *qp, uint8_t status,
         return;
     }
     /* Unreliable services fail their send queue only (IBTA 10.3.1.6). */
-    roce_sendq_give_up(&qp->sq);
+    roce_sendq_abandon(&qp->sq);
     roce_qp_set_state(r, qp, FAKERNIC_QPS_SQE);
     roce_flush(r, now, qp);
 }

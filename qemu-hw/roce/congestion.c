@@ -68,14 +68,14 @@ void roce_congestion_notice(Roce *r, RoceTime now, RoceQp *qp,
         qp->counters[FAKERNIC_STAT_RX_ECN_MARKED]++;
     }
     /* Management datagrams have no flow to slow down. */
-    if (!roce_congestion_marked(packet) || cnp->owed || now < cnp->next ||
+    if (!roce_congestion_marked(packet) || cnp->due || now < cnp->next ||
         qp->init.type == FAKERNIC_QP_GSI ||
         !roce_congestion_return(r, qp, packet, &cnp->av)) {
         return;
     }
     cnp->dest_qpn = roce_qp_datagram(qp) ? packet->deth.src_qpn
                                          : qp->attr.dest_qpn;
-    cnp->owed = true;
+    cnp->due = true;
     roce_sched_ready(r, qp);
 }
 
@@ -86,10 +86,10 @@ size_t roce_congestion_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
     RocePacket packet;
     size_t at;
 
-    if (!cnp->owed || roce_path_av_waits(r, &cnp->av)) {
+    if (!cnp->due || roce_path_av_waits(r, &cnp->av)) {
         return 0;
     }
-    cnp->owed = false;
+    cnp->due = false;
     /* Counted from the CNP's departure: it may have waited for the wire. */
     cnp->next = now + ROCE_CNP_INTERVAL_NS;
     if (!roce_path_packet(r, qp, &cnp->av, cnp->dest_qpn, &packet)) {

@@ -72,7 +72,7 @@ size_t roce_datagram_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
             return 0;
         }
         send = roce_sendq_at(&qp->sq, qp->sq.ci);
-        if (roce_send_judge(send, qp->init.type, roce_datagram_max(r)) &&
+        if (roce_send_check(send, qp->init.type, roce_datagram_max(r)) &&
             send->wr->opcode != FAKERNIC_SQ_NOP) {
             if (roce_path_av_waits(r, &send->wr->ud.av)) {
                 return 0;

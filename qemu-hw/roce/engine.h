@@ -123,12 +123,12 @@ typedef struct RoceResource {
 } RoceResource;
 
 /* What the responder has to send, in addition to READ and atomic answers. */
-typedef enum RoceOwed {
-    ROCE_OWED_NOTHING,
-    ROCE_OWED_ACK,
-    ROCE_OWED_NAK,              /* sequence error or RNR */
-    ROCE_OWED_FATAL,            /* NAK; the QP fails when it is sent */
-} RoceOwed;
+typedef enum RoceDue {
+    ROCE_DUE_NOTHING,
+    ROCE_DUE_ACK,
+    ROCE_DUE_NAK,              /* sequence error or RNR */
+    ROCE_DUE_FATAL,            /* NAK; the QP fails when it is sent */
+} RoceDue;
 
 /* Kind of the request message in progress. */
 typedef enum RoceMessage {
@@ -145,10 +145,10 @@ typedef struct RoceResponder {
     RoceMessage message;
     bool nak_sent;              /* a NAK for epsn was sent: no answer to later
                                  * PSNs */
-    RoceOwed owed;
+    RoceDue due;
     uint8_t syndrome;
-    uint32_t owed_psn;
-    uint8_t event;              /* with OWED_FATAL */
+    uint32_t due_psn;
+    uint8_t event;              /* with DUE_FATAL */
     uint16_t vendor_err;
     uint64_t offset;            /* SEND, WRITE: bytes received */
     uint64_t address;           /* WRITE */
@@ -180,7 +180,7 @@ typedef struct RocePace {
 
 /* A congestion notification (CNP) to send. */
 typedef struct RoceCnp {
-    bool owed;
+    bool due;
     RoceTime next;              /* earliest time of the next */
     RoceAv av;
     uint32_t dest_qpn;
@@ -208,12 +208,12 @@ typedef struct RoceWait {
 #define ROCE_WAIT_BUCKETS 1024u
 
 /* Pages that the host has reported, and the next waiter to check for them. */
-typedef struct RoceTold {
+typedef struct RocePageReport {
     RoceWait *next;             /* in the bucket; NULL: all have been checked */
     uint32_t key;
     uint64_t first, last;       /* addresses */
     bool refused;
-} RoceTold;
+} RocePageReport;
 
 typedef struct RoceQp {
     uint32_t qpn;
@@ -299,7 +299,7 @@ struct Roce {
     RoceWait *waits[ROCE_WAIT_BUCKETS];         /* waits for pages, by region */
     RoceWait *line_head, *line_tail;            /* requests that the host has
                                                  * not taken */
-    RoceTold told;
+    RocePageReport page_report;
     RoceQp *flush_head, *flush_tail;            /* QPs whose FLUSH the host has
                                                  * not taken */
     uint64_t flush_tickets;     /* number of tickets used */
@@ -363,11 +363,11 @@ void roce_pages_ask_again(Roce *r, RoceWait *wait);
  * Starts waking for pages that the host has reported. The function sets
  * 'next'.
  */
-void roce_pages_tell(Roce *r, const RoceTold *told);
+void roce_pages_report(Roce *r, const RocePageReport *report);
 /*
  * The next waiter for a byte of the reported range, each once, even if waits
  * begin or end between two calls. NULL: there is none, or none within this
- * many steps; then r->told.next is not NULL.
+ * many steps; then r->page_report.next is not NULL.
  */
 RoceWait *roce_pages_next(Roce *r, uint64_t steps);
 
@@ -445,7 +445,7 @@ bool roce_send_refuse(RoceSend *send, uint8_t status, uint16_t vendor_err);
  * message of at most 'longest' bytes (IBTA 11.4.1.1)? Memory is not checked.
  * True: the function has set its length. False: it is refused.
  */
-bool roce_send_judge(RoceSend *send, uint8_t qp_type, uint64_t longest);
+bool roce_send_check(RoceSend *send, uint8_t qp_type, uint64_t longest);
 
 /* ---- complete.c: completions, and transitions to error ------------------- */
 
@@ -455,9 +455,6 @@ bool roce_send_judge(RoceSend *send, uint8_t qp_type, uint64_t longest);
  */
 void roce_note_output(Roce *r, const RoceQp *qp, const RocePacket *packet,
                       uint32_t index, uint8_t attempt);
-/* Calls the host's trace operation, if it has one. */
-void roce_trace(Roce *r, RoceTracePoint point, uint32_t qpn, uint32_t a,
-                uint32_t b);
 /* Counts a dropped packet, also for its QP if there is one, and traces it. */
 void roce_drop(Roce *r, enum fakernic_stat stat, uint32_t qpn, uint32_t psn);
 /*
@@ -650,6 +647,15 @@ bool roce_raw_input(Roce *r, RoceTime now, RoceQp *qp, const uint8_t *frame,
  */
 RoceInput roce_input_frame(Roce *r, RoceTime now, const uint8_t *frame,
                            size_t len);
+
+/* Calls the host's trace operation, if it has one. */
+static inline void roce_trace(Roce *r, RoceTracePoint point, uint32_t qpn,
+                              uint32_t a, uint32_t b)
+{
+    if (r->ops->trace) {
+        r->ops->trace(r->host, point, qpn, a, b);
+    }
+}
 
 /* Adds to a counter of the engine, and of the QP if it has its own set. */
 static inline void roce_count_by(Roce *r, const RoceQp *qp,

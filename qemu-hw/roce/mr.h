@@ -114,14 +114,14 @@ uint16_t roce_mr_check_key(const RoceMrTable *t, const RoceAccess *access,
     __attribute__((warn_unused_result));
 
 /*
- * Checks one access, and whether the pages of its first 'now' bytes are
+ * Checks one access, and whether the pages of its first 'needed' bytes are
  * present; they may be absent only with on-demand paging. Then it returns
  * ROCE_VENDOR_FAULT, or KEY_DMA if the host has refused them. 'ahead' is the
  * number of bytes from the address on that will be needed soon, at least
- * 'now'. Callers call this before any of the functions below.
+ * 'needed'. Callers call this before any of the functions below.
  */
 uint16_t roce_mr_grant(const RoceMrTable *t, const RoceAccess *access,
-                       uint64_t now, uint64_t ahead, const RoceMr **mr)
+                       uint64_t needed, uint64_t ahead, const RoceMr **mr)
     __attribute__((warn_unused_result));
 
 /*

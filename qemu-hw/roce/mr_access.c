@@ -129,7 +129,7 @@ static uint16_t mr_reach(const RoceMr *mr, uint64_t address, uint64_t len,
 }
 
 uint16_t roce_mr_grant(const RoceMrTable *t, const RoceAccess *access,
-                       uint64_t now, uint64_t ahead, const RoceMr **mr)
+                       uint64_t needed, uint64_t ahead, const RoceMr **mr)
 {
     const uint32_t change = FAKERNIC_ACCESS_LOCAL_WRITE | ACCESS_REMOTE_CHANGE;
     uint16_t error = roce_mr_check(t, access, mr);
@@ -137,7 +137,8 @@ uint16_t roce_mr_grant(const RoceMrTable *t, const RoceAccess *access,
     if (error || !*mr) {
         return error;
     }
-    return mr_reach(*mr, access->address, now, ahead, access->rights & change);
+    return mr_reach(*mr, access->address, needed, ahead,
+                    access->rights & change);
 }
 
 static const uint64_t *mr_pages(const RoceMr *mr)

@@ -60,8 +60,8 @@ void roce_pages_end(Roce *r, RoceWait *wait)
     }
     pages_leave_line(r, wait);
     wait->waits = false;
-    if (r->told.next == wait) {
-        r->told.next = wait->next;
+    if (r->page_report.next == wait) {
+        r->page_report.next = wait->next;
     }
     if (wait->prev) {
         wait->prev->next = wait->next;
@@ -139,22 +139,23 @@ void roce_pages_ask_again(Roce *r, RoceWait *wait)
  * Later waits are inserted before this position: they have asked the host
  * already.
  */
-void roce_pages_tell(Roce *r, const RoceTold *told)
+void roce_pages_report(Roce *r, const RocePageReport *report)
 {
-    r->told = *told;
-    r->told.next = *pages_bucket(r, told->key);
+    r->page_report = *report;
+    r->page_report.next = *pages_bucket(r, report->key);
 }
 
 RoceWait *roce_pages_next(Roce *r, uint64_t steps)
 {
-    RoceTold *told = &r->told;
+    RocePageReport *report = &r->page_report;
 
-    while (told->next && steps-- > 0) {
-        RoceWait *wait = told->next;
+    while (report->next && steps-- > 0) {
+        RoceWait *wait = report->next;
 
         r->work++;
-        told->next = wait->next;
-        if (pages_concern(&wait->want, told->key, told->first, told->last)) {
+        report->next = wait->next;
+        if (pages_concern(&wait->want, report->key, report->first,
+                          report->last)) {
             return wait;
         }
     }

@@ -111,7 +111,7 @@ static size_t roce_raw_bare(Roce *r, RoceQp *qp, RoceSend *send, uint8_t *buf)
 {
     const RoceSendWr *wr = send->wr;
 
-    if (!roce_send_judge(send, qp->init.type,
+    if (!roce_send_check(send, qp->init.type,
                          wr->mss ? FAKERNIC_TSO_MAX :
                                    ROCE_FRAME_MAX - roce_raw_tag(wr)) ||
         wr->opcode == FAKERNIC_SQ_NOP) {

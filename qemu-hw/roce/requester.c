@@ -14,13 +14,13 @@
 #define ROCE_PROBE_OF_ANSWERS 3
 
 /* May the requester execute it? IBTA 11.4.1.1. */
-static void roce_requester_judge(Roce *r, RoceQp *qp, RoceSend *send)
+static void roce_requester_check(Roce *r, RoceQp *qp, RoceSend *send)
 {
     const RoceSendWr *wr = send->wr;
     const RoceWrInfo *info = roce_wr_info(wr->opcode);
     uint16_t error = 0;
 
-    if (!roce_send_judge(send, qp->init.type, ROCE_MESSAGE_MAX) ||
+    if (!roce_send_check(send, qp->init.type, ROCE_MESSAGE_MAX) ||
         info->kind == ROCE_KIND_LOCAL) {
         return;
     }
@@ -476,7 +476,7 @@ static size_t roce_send_next(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf,
             if (!roce_requester_fetch(r, now, qp)) {
                 return 0;
             }
-            roce_requester_judge(r, qp, roce_sendq_at(sq, sq->tx));
+            roce_requester_check(r, qp, roce_sendq_at(sq, sq->tx));
         }
         send = roce_sendq_at(sq, sq->tx);
         if (send->status != FAKERNIC_WC_SUCCESS) {
@@ -592,9 +592,9 @@ static void roce_requester_probe(Roce *r, RoceQp *qp)
 void roce_requester_timer(Roce *r, RoceTime now, RoceQp *qp)
 {
     /* In flight are one packet, or answers, the last of which may be lost. */
-    const bool untold = roce_requester_window(qp) == &qp->answers ||
-                        qp->sq.tx_psn == roce_psn_next(qp->sq.una);
-    RoceExpiry expiry = roce_retry_expire(&qp->retry, now, untold);
+    const bool only_silence = roce_requester_window(qp) == &qp->answers ||
+                              qp->sq.tx_psn == roce_psn_next(qp->sq.una);
+    RoceExpiry expiry = roce_retry_expire(&qp->retry, now, only_silence);
 
     roce_sched_timer(r, qp);
     switch (expiry) {

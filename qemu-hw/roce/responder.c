@@ -634,7 +634,7 @@ static void roce_responder_advance(Roce *r, RoceQp *qp,
         rs->epsn = roce_psn_next(rs->epsn);
     }
     /* A NAK that is not sent yet is obsolete: its packet has arrived. */
-    if (rs->owed == ROCE_OWED_NAK || (!answered && packet->ack_req)) {
+    if (rs->due == ROCE_DUE_NAK || (!answered && packet->ack_req)) {
         roce_response_ack(r, qp, packet->psn);
     }
     rs->nak_sent = false;
@@ -685,7 +685,7 @@ static void roce_responder_input_rc(Roce *r, RoceTime now, RoceQp *qp,
     RoceResponder *rs = &qp->rs;
     int32_t ahead = roce_psn_diff(packet->psn, rs->epsn);
 
-    if (rs->owed == ROCE_OWED_FATAL) {
+    if (rs->due == ROCE_DUE_FATAL) {
         roce_drop(r, FAKERNIC_STAT_DROP_QP_STATE, qp->qpn, packet->psn);
         return;
     }

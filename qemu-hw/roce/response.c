@@ -18,8 +18,8 @@ void roce_response_ack(Roce *r, RoceQp *qp, uint32_t psn)
 {
     RoceResponder *rs = &qp->rs;
 
-    rs->owed = ROCE_OWED_ACK;
-    rs->owed_psn = psn;
+    rs->due = ROCE_DUE_ACK;
+    rs->due_psn = psn;
     roce_sched_ready(r, qp);
 }
 
@@ -27,8 +27,8 @@ void roce_response_nak(Roce *r, RoceQp *qp, uint8_t syndrome, uint32_t psn)
 {
     RoceResponder *rs = &qp->rs;
 
-    rs->owed = ROCE_OWED_NAK;
-    rs->owed_psn = psn;
+    rs->due = ROCE_DUE_NAK;
+    rs->due_psn = psn;
     rs->syndrome = syndrome;
     rs->nak_sent = true;
     roce_sched_ready(r, qp);
@@ -42,8 +42,8 @@ void roce_response_fatal(Roce *r, RoceQp *qp, uint8_t nak, uint32_t psn,
     /* The counters are in the order of the NAK codes. */
     roce_count(r, qp, FAKERNIC_STAT_TX_NAK_INVALID_REQUEST + nak -
                       ROCE_NAK_INVALID_REQUEST);
-    rs->owed = ROCE_OWED_FATAL;
-    rs->owed_psn = psn;
+    rs->due = ROCE_DUE_FATAL;
+    rs->due_psn = psn;
     rs->syndrome = ROCE_AETH_NAK | nak;
     rs->event = event;
     rs->vendor_err = vendor_err;
@@ -338,7 +338,7 @@ static void roce_response_again(Roce *r, RoceQp *qp, uint32_t psn)
     uint32_t ack = roce_psn_sub(rs->epsn, 1);
     uint32_t i;
 
-    if (rs->owed != ROCE_OWED_NOTHING && rs->owed != ROCE_OWED_ACK) {
+    if (rs->due != ROCE_DUE_NOTHING && rs->due != ROCE_DUE_ACK) {
         return;
     }
     for (i = rs->res_pi - count; i != rs->res_pi; i++) {
@@ -355,7 +355,7 @@ static void roce_response_again(Roce *r, RoceQp *qp, uint32_t psn)
         }
     }
     /* An earlier scheduled ACK may be for a duplicate before that READ. */
-    if (rs->owed == ROCE_OWED_NOTHING || roce_psn_before(rs->owed_psn, ack)) {
+    if (rs->due == ROCE_DUE_NOTHING || roce_psn_before(rs->due_psn, ack)) {
         roce_response_ack(r, qp, ack);
     }
 }
@@ -518,32 +518,32 @@ static size_t roce_response_answer(Roce *r, RoceTime now, RoceQp *qp,
     return at;
 }
 
-static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
-                                 RocePacket *packet, uint8_t *buf)
+static size_t roce_response_due(Roce *r, RoceTime now, RoceQp *qp,
+                                RocePacket *packet, uint8_t *buf)
 {
     RoceResponder *rs = &qp->rs;
-    RoceOwed owed = rs->owed;
+    RoceDue due = rs->due;
     size_t at;
 
     /* journey: ack */
     packet->opcode = roce_qp_bth(qp) | ROCE_BTH_ACK;
     packet->payload_len = 0;    /* an answer may have set it before */
-    packet->psn = rs->owed_psn;
-    packet->aeth.syndrome = owed == ROCE_OWED_ACK
+    packet->psn = rs->due_psn;
+    packet->aeth.syndrome = due == ROCE_DUE_ACK
                                 ? roce_response_syndrome(r, qp)
                                 : rs->syndrome;
     packet->aeth.msn = rs->msn;
     at = roce_wire_encode_on(buf, &qp->head, packet);
-    rs->owed = ROCE_OWED_NOTHING;
+    rs->due = ROCE_DUE_NOTHING;
     /* journey: end */
-    if (owed != ROCE_OWED_ACK) {
+    if (due != ROCE_DUE_ACK) {
         roce_trace(r, ROCE_TRACE_NAK_TX, qp->qpn, packet->psn, rs->syndrome);
     }
-    if (owed == ROCE_OWED_NAK) {
+    if (due == ROCE_DUE_NAK) {
         roce_count(r, qp, rs->syndrome == (ROCE_AETH_NAK | ROCE_NAK_SEQUENCE)
                               ? FAKERNIC_STAT_TX_SEQ_NAK
                               : FAKERNIC_STAT_TX_RNR_NAK);
-    } else if (owed == ROCE_OWED_FATAL) {
+    } else if (due == ROCE_DUE_FATAL) {
         roce_enter_error(r, now, qp, rs->event, rs->vendor_err);
     }
     return roce_wire_finish(buf, at, 0);
@@ -554,20 +554,20 @@ static size_t roce_response_owed(Roce *r, RoceTime now, RoceQp *qp,
  * request. 'res', the answer that is due, or NULL, is cancelled. The repeated
  * request brings it back.
  */
-static void roce_response_unsaid(Roce *r, RoceTime now, RoceQp *qp,
-                                 RoceResource *res)
+static void roce_response_not_sent(Roce *r, RoceTime now, RoceQp *qp,
+                                   RoceResource *res)
 {
     RoceResponder *rs = &qp->rs;
-    const RoceOwed owed = rs->owed;
+    const RoceDue due = rs->due;
 
     if (res) {
         roce_resource_pend(rs, res, false);
     }
-    rs->owed = ROCE_OWED_NOTHING;
-    if (owed == ROCE_OWED_FATAL) {
+    rs->due = ROCE_DUE_NOTHING;
+    if (due == ROCE_DUE_FATAL) {
         roce_enter_error(r, now, qp, rs->event, rs->vendor_err);
     }
-    if (res || owed != ROCE_OWED_NOTHING) {
+    if (res || due != ROCE_DUE_NOTHING) {
         roce_sched_ready(r, qp);
     }
 }
@@ -581,7 +581,7 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
     size_t len = 0;
     bool waits = false;
 
-    if (!res && rs->owed == ROCE_OWED_NOTHING) {
+    if (!res && rs->due == ROCE_DUE_NOTHING) {
         return 0;
     }
     /*
@@ -590,10 +590,10 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
      */
     if (res && res->kind == ROCE_ANSWER_FLUSH) {
         waits = !roce_response_flushed(r, qp, res);
-        res = rs->owed == ROCE_OWED_FATAL ? NULL : res;
+        res = rs->due == ROCE_DUE_FATAL ? NULL : res;
     }
     if (!roce_path_begin(r, qp, &packet)) {
-        roce_response_unsaid(r, now, qp, waits ? NULL : res);
+        roce_response_not_sent(r, now, qp, waits ? NULL : res);
         return 0;
     }
     /*
@@ -604,12 +604,12 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
     if (res && res->kind == ROCE_ANSWER_READ && res->length > 0) {
         waits = rs->pages_awaited || roce_pacer_wait(r, now, qp);
     }
-    if (res && rs->owed == ROCE_OWED_ACK && !waits &&
-        roce_psn_before(rs->owed_psn, at)) {
-        rs->owed = ROCE_OWED_NOTHING;   /* the answer implies it (C9-119) */
+    if (res && rs->due == ROCE_DUE_ACK && !waits &&
+        roce_psn_before(rs->due_psn, at)) {
+        rs->due = ROCE_DUE_NOTHING;   /* the answer implies it (C9-119) */
     }
-    if (res && (rs->owed == ROCE_OWED_NOTHING ||
-                !roce_psn_before(rs->owed_psn, at))) {
+    if (res && (rs->due == ROCE_DUE_NOTHING ||
+                !roce_psn_before(rs->due_psn, at))) {
         if (waits) {
             return 0;
         }
@@ -618,11 +618,11 @@ size_t roce_response_output(Roce *r, RoceTime now, RoceQp *qp, uint8_t *buf)
             return 0;
         }
     }
-    if (len == 0 && rs->owed == ROCE_OWED_NOTHING) {
+    if (len == 0 && rs->due == ROCE_DUE_NOTHING) {
         return 0;
     }
     if (len == 0) {
-        len = roce_response_owed(r, now, qp, &packet, buf);
+        len = roce_response_due(r, now, qp, &packet, buf);
     }
     roce_note_output(r, qp, &packet, ROCE_INDEX_NONE,
                      res ? res->replays + 1 : 1);

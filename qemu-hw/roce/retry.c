@@ -277,7 +277,7 @@ RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
     return ROCE_RNR_WAIT;
 }
 
-RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool untold)
+RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool only_silence)
 {
     const RoceTime late_by = now - t->deadline;
     /* As late as the silence before the probe was long. */
@@ -303,7 +303,7 @@ RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool untold)
     }
     if (now < t->ack_at) {
         t->probe = true;
-        t->lossy |= untold;
+        t->lossy |= only_silence;
         t->probes++;
         roce_retry_set_timer(t, now);
         return ROCE_EXPIRY_PROBE;

@@ -144,12 +144,12 @@ RoceRnr roce_retry_rnr(RoceRetry *t, RoceTime now, const RoceQpAttr *attr,
 /*
  * The deadline has expired. If the timer is at least as late as the silence
  * was long, this host did not run and an answer may be waiting in a queue.
- * Then the silence restarts, at most ROCE_LATE_MAX times. 'untold': only
+ * Then the silence restarts, at most ROCE_LATE_MAX times. 'only_silence': only
  * silence can show that a packet was lost, so the path counts as lossy.
  * Otherwise the peer reports a gap as soon as a later packet arrives, unless
  * the last packets were lost. Silences about those last long.
  */
-RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool untold);
+RoceExpiry roce_retry_expire(RoceRetry *t, RoceTime now, bool only_silence);
 
 /*
  * Round-trip measurement. A packet that asks for an answer is timed when it is

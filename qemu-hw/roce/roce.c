@@ -383,12 +383,13 @@ static void roce_wake_up_to(Roce *r, uint64_t limit)
 
     while (roce_work(r) < limit &&
            (wait = roce_pages_next(r, limit - roce_work(r)))) {
-        if (!roce_pages_answered(wait, r->told.first, r->told.last)) {
+        if (!roce_pages_answered(wait, r->page_report.first,
+                                 r->page_report.last)) {
             roce_pages_ask_again(r, wait);
             continue;
         }
         goes_on = roce_wake(r, wait);
-        if (r->told.refused) {
+        if (r->page_report.refused) {
             roce_mr_table_refuse(r->mrs, &wait->want, goes_on);
         }
     }
@@ -397,18 +398,18 @@ static void roce_wake_up_to(Roce *r, uint64_t limit)
 bool roce_wake_some(Roce *r)
 {
     roce_wake_up_to(r, roce_work(r) + ROCE_STEPS_PER_WAKE);
-    return !r->told.next;
+    return !r->page_report.next;
 }
 
 int roce_mr_destroy_begin(Roce *r, uint32_t key)
 {
-    const RoceTold told = { .key = key, .last = UINT64_MAX };
+    const RocePageReport report = { .key = key, .last = UINT64_MAX };
     int status;
 
     roce_wake_up_to(r, UINT64_MAX);
     status = roce_mr_table_destroy(r->mrs, key);
     if (status == FAKERNIC_CMD_OK) {
-        roce_pages_tell(r, &told);
+        roce_pages_report(r, &report);
     }
     return status;
 }
@@ -433,14 +434,14 @@ int roce_mr_update_some(Roce *r, const RocePageUpdate *update, uint32_t *done,
     if (status == FAKERNIC_CMD_OK && update->state != ROCE_PAGES_ABSENT) {
         uint8_t shift = roce_mr_table_page_shift(r->mrs, update->key);
         uint64_t first = update->address + ((uint64_t)*done << shift);
-        const RoceTold told = {
+        const RocePageReport report = {
             .key = update->key,
             .first = first,
             .last = first + (((uint64_t)count << shift) - 1),
             .refused = update->state == ROCE_PAGES_REFUSED,
         };
 
-        roce_pages_tell(r, &told);
+        roce_pages_report(r, &report);
     }
     *done += status == FAKERNIC_CMD_OK ? count : 0;
     return status;

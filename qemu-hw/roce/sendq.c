@@ -86,7 +86,7 @@ void roce_sendq_reset(RoceSendq *sq, uint32_t psn)
     sq->ci = sq->tx = sq->pi = 0;
     sq->una = sq->tx_psn = sq->high = sq->next_psn = psn;
     sq->ssn = sq->lsn = 0;
-    sq->told = false;
+    sq->credits_known = false;
     sq->unlimited = false;
     sq->answers = 0;
     sq->answer_psns = 0;
@@ -173,7 +173,7 @@ bool roce_sendq_credit(RoceSendq *sq, uint32_t msn, uint32_t credits)
 {
     uint32_t lsn = roce_psn_add(msn, credits);
 
-    sq->told = true;
+    sq->credits_known = true;
     /*
      * Receives are never withdrawn, so an older report does not lower the
      * limit.
@@ -197,7 +197,7 @@ bool roce_sendq_start(RoceSendq *sq)
     send->psn = sq->next_psn;
     send->started = true;
     sq->ssn = send->ssn = roce_psn_next(sq->ssn);
-    send->probe = send->consumes && sq->told &&
+    send->probe = send->consumes && sq->credits_known &&
                   !roce_sendq_below_limit(sq, send->ssn);
     sq->next_psn = roce_psn_add(sq->next_psn, send->psn_count);
     if (send->answered) {
@@ -404,7 +404,7 @@ void roce_sendq_expect_nothing(RoceSendq *sq)
     sq->high = sq->tx_psn;
 }
 
-void roce_sendq_give_up(RoceSendq *sq)
+void roce_sendq_abandon(RoceSendq *sq)
 {
     sq->next_psn = sq->tx_psn;
     roce_sendq_expect_nothing(sq);

@@ -66,7 +66,7 @@ typedef struct RoceSendq {
     uint32_t una, tx_psn, high, next_psn;
     uint32_t ssn;           /* of the latest message started */
     uint32_t lsn;
-    bool told;              /* the peer has reported its credits */
+    bool credits_known;     /* the peer has reported its credits */
     bool unlimited;         /* the peer does not report credits */
     uint32_t answers;       /* READs and atomics started, not complete */
     uint32_t answer_psns;   /* total of their PSNs */
@@ -184,7 +184,7 @@ bool roce_sendq_ack(RoceSendq *sq, uint32_t psn, bool *progress);
 /* Unreliable service: packets sent get no answer. */
 void roce_sendq_expect_nothing(RoceSendq *sq);
 /* Unreliable service: an abandoned message releases its unsent PSNs. */
-void roce_sendq_give_up(RoceSendq *sq);
+void roce_sendq_abandon(RoceSendq *sq);
 /* Advances all PSNs by one after a datagram was sent. */
 void roce_sendq_datagram(RoceSendq *sq);
 /* The answer packet with PSN una has arrived with its data. */

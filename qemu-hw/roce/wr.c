@@ -180,7 +180,7 @@ static bool roce_wr_flush_valid(const RoceSendWr *wr)
            !(wr->rdma.flush & ~(types | FAKERNIC_FLUSH_LEVEL_MR));
 }
 
-bool roce_send_judge(RoceSend *send, uint8_t qp_type, uint64_t longest)
+bool roce_send_check(RoceSend *send, uint8_t qp_type, uint64_t longest)
 {
     const RoceSendWr *wr = send->wr;
     const RoceWrInfo *info = roce_wr_info(wr->opcode);

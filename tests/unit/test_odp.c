@@ -1354,7 +1354,7 @@ static void crowd_is_woken_in_pieces(void)
         CHECK(roce_work(p.a.r) - work <= WAKES);
         frames += odp_frames(&p);
         CHECK_EQ(frames, calls * WAKES);
-        CHECK_EQ(roce_qp_destroy(p.a.r, p.a.r->told.next->qp->qpn),
+        CHECK_EQ(roce_qp_destroy(p.a.r, p.a.r->page_report.next->qp->qpn),
                  FAKERNIC_CMD_OK);
         gone++;
         odp_sender(&p, &p.a, 1);
@@ -1512,7 +1512,7 @@ static void crowd_loses_its_region(void)
     odp_crowd(&p);
     CHECK_EQ(roce_mr_destroy_begin(p.a.r, p.a.key), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mr_destroy_begin(p.a.r, p.a.key), FAKERNIC_CMD_BAD_ID);
-    CHECK(!p.a.r->told.next);
+    CHECK(!p.a.r->page_report.next);
     CHECK_EQ(odp_frames(&p), 0);
     pair_free(&p);
     odp_crowd(&p);
@@ -1531,7 +1531,7 @@ static void crowd_loses_its_region(void)
     CHECK(!roce_wake_some(p.a.r));
     update.state = ROCE_PAGES_ABSENT;
     CHECK_EQ(roce_mr_update_pages(p.a.r, &update), FAKERNIC_CMD_OK);
-    CHECK(!p.a.r->told.next);
+    CHECK(!p.a.r->page_report.next);
     roce_reset(p.a.r);
     CHECK(roce_wake_some(p.a.r));
     pair_free(&p);

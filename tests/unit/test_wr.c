@@ -233,7 +233,7 @@ static RoceSend good(unsigned opcode)
 static void check_refused(RoceSend send, uint8_t qp_type, uint8_t status,
                           uint16_t vendor_err)
 {
-    CHECK(!roce_send_judge(&send, qp_type, 100));
+    CHECK(!roce_send_check(&send, qp_type, 100));
     CHECK_EQ(send.status, status);
     CHECK_EQ(send.vendor_err, vendor_err);
     CHECK_EQ(send.length, 0);
@@ -264,7 +264,7 @@ static void services_take_their_opcodes(void)
                               FAKERNIC_VENDOR_SQ_OPCODE);
                 continue;
             }
-            CHECK(roce_send_judge(&send, want[i].qp_type, 100));
+            CHECK(roce_send_check(&send, want[i].qp_type, 100));
             CHECK_EQ(send.status, FAKERNIC_WC_SUCCESS);
             CHECK_EQ(send.length,
                      in(KEYS | BIT(NOP) | BIT(FLUSH), opcode) ? 0 : 8);
@@ -307,7 +307,7 @@ static void lengths_are_judged(void)
             check_refused(send, FAKERNIC_QP_RC, FAKERNIC_WC_LOC_LEN_ERR,
                           FAKERNIC_VENDOR_ATOMIC_LENGTH);
         } else {
-            CHECK(roce_send_judge(&send, FAKERNIC_QP_RC, 100));
+            CHECK(roce_send_check(&send, FAKERNIC_QP_RC, 100));
         }
     }
 }
@@ -323,7 +323,7 @@ static void flush_needs_a_type(void)
     check_refused(send, FAKERNIC_QP_RC, FAKERNIC_WC_LOC_QP_OP_ERR,
                   FAKERNIC_VENDOR_SQ_FORMAT);
     send.wr->rdma.flush = FAKERNIC_FLUSH_PERSISTENT;
-    CHECK(roce_send_judge(&send, FAKERNIC_QP_RC, 100));
+    CHECK(roce_send_check(&send, FAKERNIC_QP_RC, 100));
 }
 
 static const Test tests[] = {
