@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from fakernic_test import rdma      # first: it finds fakernic_lab
+from fakernic_test import rdma      # first: it sets the path of fakernic_lab
 from fakernic_test.lab import Lab, RUNS, WIRES, lost_wakeups
 from fakernic_lab.images import DEBUG_KERNELS, DEBUG_PATIENCE
 
@@ -55,7 +55,8 @@ USUAL = {"count": 2, "kernel": "6.12", "driver": "fakernic"}
 
 
 def wanted_guests(node):
-    """The arguments of the guests mark, with what it leaves out."""
+    """Returns the arguments of the guests mark, with defaults for those left
+    out."""
     mark = node.get_closest_marker("guests")
     wanted = dict(USUAL, kernel=node.config.getoption("--kernel"))
     if mark:
@@ -64,7 +65,7 @@ def wanted_guests(node):
 
 
 def kind_of_guests(node):
-    """What --guests calls those that a test wants."""
+    """Returns the --guests word for the guests that a test wants."""
     wanted = wanted_guests(node)
     if wanted["count"] == 1:
         return "one"
@@ -73,8 +74,8 @@ def kind_of_guests(node):
 
 
 def why_netdev(item):
-    """Why a test's guests are joined by netdevs where others have the link; ""
-    if they have it, too."""
+    """Returns why the guests of a test are joined by netdevs when others have
+    the link, or ""."""
     wanted = wanted_guests(item)
     if wanted["driver"] != USUAL["driver"]:
         return "Soft-RoCE does not speak the link"
@@ -84,7 +85,7 @@ def why_netdev(item):
 
 
 def pytest_report_collectionfinish(items):
-    """Which tests they are, by file."""
+    """Reports the tests without the link, by file."""
     if os.environ.get("FAKERNIC_WIRE") != "link":
         return []
     found = Counter((why_netdev(item), item.path.name) for item in items)
@@ -93,12 +94,15 @@ def pytest_report_collectionfinish(items):
 
 
 def fits_kernel(item, kernel):
-    """A debug kernel runs what asks for no other one. Linux 6.12's RDS alone has
-    it complain, with any card: of the order of rds_trans_sem and rdma_cm's
-    handler_mutex, after which it looks at no lock any more, and of headers that
-    are unmapped in another direction than they were mapped in. What Soft-RoCE can
-    do is to be seen where it is as fast as it can be; and mckey leaves, and its QP
-    with it, before a slow one has sent."""
+    """Returns whether a test runs on a debug kernel: not if it asks for
+    another kernel.
+
+    RDS of Linux 6.12 makes a debug kernel complain with any card: about the
+    lock order of rds_trans_sem and rdma_cm's handler_mutex, after which it
+    checks no more locks, and about headers that are mapped and unmapped in
+    different directions. Tests of Soft-RoCE need a fast one. mckey destroys
+    its QP before a slow one has sent.
+    """
     return (kernel not in DEBUG_KERNELS or
             wanted_guests(item)["kernel"] == kernel and
             not any(words in item.name for words in (
@@ -106,7 +110,7 @@ def fits_kernel(item, kernel):
 
 
 def extend_timeouts(item):
-    """A debug kernel gets more time from all marks."""
+    """Multiplies the time limits of marks on a debug kernel."""
     mark = item.get_closest_marker("timeout")
     if mark:
         item.add_marker(pytest.mark.timeout(mark.args[0] * DEBUG_PATIENCE),
@@ -114,7 +118,7 @@ def extend_timeouts(item):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests that share a set of guests run one after the other."""
+    """Orders tests so that those with the same guests are consecutive."""
     guests = config.getoption("--guests")
     items[:] = [item for item in items if config.getoption("--long") ==
                 bool(item.get_closest_marker("long")) and
@@ -131,8 +135,8 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(name="rounds")
 def rounds_of_a_test(request):
-    """How often it repeats what it does, of which it knows what is usual. A debug
-    kernel, ten times as slow, does a tenth of thousands."""
+    """Returns a function from a test's usual number of rounds to the wanted
+    one. A debug kernel, which is ten times slower, gets a tenth of thousands."""
     slow = request.config.getoption("--kernel") in DEBUG_KERNELS
     return lambda usual: (
         request.config.getoption("--rounds") or
@@ -152,15 +156,15 @@ def lab():
 
 @pytest.fixture
 def power_on(lab):
-    """The test's guests, if it has this before them, are booted for it: no other
-    test has used their cards. The first of a file costs nothing by that."""
+    """Boots the test's guests for this test, if listed before them: no other
+    test has used their cards. The first test of a file gets new guests anyway."""
     lab.afresh()
 
 
 @pytest.fixture
 def vms(lab, request):
-    """The booted guests of the test; healthy before and after it, and so are their
-    cards, if it does not hurt them."""
+    """The booted guests of the test, which are healthy before and after it. So
+    are their cards unless the test harms them."""
     wanted = wanted_guests(request.node)
     driver = wanted.pop("driver")
     models = (MODELS[driver] if isinstance(driver, str) else
@@ -173,8 +177,8 @@ def vms(lab, request):
     try:
         for vm in vms:
             vm.assert_healthy()
-            assert not lost_wakeups(vm), f"of the link of {vm.name}"
-        for vm in vms if lab.current else ():       # else it has failed
+            assert not lost_wakeups(vm), f"lost wake-ups on the link of {vm.name}"
+        for vm in vms if lab.current else ():       # otherwise the test has failed
             vm.ends(request.node.name)
         if lab.worn or not all(vm.console.locks_are_watched() for vm in vms):
             lab.afresh()
@@ -197,15 +201,14 @@ def ports(lab, vms, request):
 
 
 def pytest_runtest_logreport(report):
-    """How long each part of a test took, as it goes: for who wants to know where
-    the time goes."""
+    """Records how long each part of a test took, as it ends."""
     with open(DURATIONS, "a", encoding="utf-8") as file:
         file.write(f"{report.duration:.1f}\t{report.when}\t{report.nodeid}\n")
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """After a failure the guests are in an unknown state: boot afresh."""
+    """Boots new guests after a failure, as their state is unknown."""
     outcome = yield
     if call.when == "call" and outcome.get_result().failed:
         lab = item.funcargs.get("lab")

@@ -71,7 +71,7 @@ def test_programs_for_cards(ports, capsys):
     with capsys.disabled():
         print("\n" + programs.table({"fakernic": programs.verdicts(found),
                                      "rxe": known("rxe")}))
-        programs.made_again(found)
+        programs.check_repeated(found)
     assert set(found) == titles(programs.QUICK)
     assert not programs.failures(found), programs.failures(found)
 
@@ -91,7 +91,7 @@ def long_run(ports, driver, wanted):
 @pytest.mark.timeout(3600)
 def test_more_programs(ports):
     found = long_run(ports, "fakernic", programs.ALL)
-    programs.made_again(found)
+    programs.check_repeated(found)
     assert not programs.failures(found), programs.failures(found)
 
 

@@ -18,7 +18,7 @@ BROADCAST = "ping -b -c 1 -W 1 192.168.77.255"
 
 
 def look(port):
-    port.vm.unseen.append("this one")
+    port.vm.unchecked.append("this one")
     port.vm.look()
 
 
@@ -81,7 +81,7 @@ def test_death_is_found(sick):
         if is_asked:
             sick.vm.expect_repair()
             sick.vm.ends("is asked")
-            assert not sick.vm.unseen
+            assert not sick.vm.unchecked
         else:
             assert "device is dead" in complaint(sick)
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What test_archive.py runs: programs of Debian's archive, as pairs of
-rdma.run_pair(), or as a script of one guest.
-"""
+"""Programs of Debian's archive that test_archive.py runs, as pairs of
+rdma.run_pair() or as a script of one guest."""
 
 import shlex
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ SSHD = """
 
 
 def prepare(ports):
-    """The programs' disk, and names for these guests."""
+    """Mounts the programs' disk and gives these guests names."""
     assert PROGRAMS.exists(), f"no {PROGRAMS.name}: ci/enter.sh ci/programs.py"
     for port in ports:
         mount(port.guest, PROGRAMS, FOLDER)
@@ -42,7 +41,8 @@ def prepare(ports):
 
 @contextmanager
 def met_by_ssh(ports):
-    """Root may go from each guest to each meanwhile, by a key of its own."""
+    """Inside, root can log in from each guest to each other one, with a key
+    for this."""
     first = ports[0].guest
     first.check("rm -f /tmp/mpi.key*; "
                 "ssh-keygen -q -t ed25519 -N '' -f /tmp/mpi.key", 60)
@@ -62,7 +62,7 @@ def met_by_ssh(ports):
 
 
 def ucx(port, transport):
-    """What UCX has to be told; see programs.ucx_job()."""
+    """Returns the environment that UCX needs; see programs.ucx_job()."""
     return {"UCX_TLS": f"{transport},self,sm", "UCX_MODULES": "^rocm",
             "UCX_NET_DEVICES": f"{port.ibdev}:1",
             "UCX_IB_GID_INDEX": str(port.gid_index()),
@@ -70,7 +70,7 @@ def ucx(port, transport):
 
 
 def mpich(ports, each, environment):
-    """The command of EACH processes in each guest."""
+    """Returns the command that starts EACH processes in each guest."""
     words = ["mpiexec.mpich", "-n", str(each * len(ports)), "-hosts",
              ",".join(f"{port.ip4}:{each}" for port in ports)]
     for name, value in environment.items():
@@ -81,12 +81,13 @@ def mpich(ports, each, environment):
 # ---- the others -------------------------------------------------------------
 
 def fio(server, client, verb):
-    """fio's rdma engine, whose server keeps its memory in a file: it unlinks
-    that, so the file has another name. Who writes is the one that connects,
-    whatever the verb. fio's SENDs are not repeated when they find no receive, and
-    then it waits for ever (its rnr_retry_count is 0): the server, which has half a
-    second before the first, has a receive for each of them. It may stand still for
-    so long: then once more."""
+    """Runs fio's rdma engine, whose server keeps its memory in a file.
+
+    fio unlinks that file, so it gets another name. The client always initiates
+    the transfer, with any verb. fio sets rnr_retry_count to 0, so a SEND
+    without a receive is lost and fio hangs. The server has half a second to
+    post a receive for each. If it stands still for longer the run is repeated.
+    """
     for _ in range(3):
         pair = fio_once(server, client, verb)
         if "RNR retry counter exceeded" not in f"{pair.client}":
@@ -108,8 +109,8 @@ def fio_once(server, client, verb):
 
 
 def fio_words(port):
-    """What the first 512 KiB of the server's memory hold, as much as eight
-    requests are: 32-bit words, each with its count."""
+    """Returns the first 512 KiB of the server's memory, which eight requests
+    fill: 32-bit words, each with its count."""
     text = port.guest.check("od -N 524288 -An -v -t x4 -w4 --endian=big "
                             f"{FIO_MEMORY} | sort | uniq -c")
     return {word: int(count) for count, word in
@@ -117,7 +118,7 @@ def fio_words(port):
 
 
 def by_rsockets(server, client, command, other):
-    """Two programs that know of TCP alone."""
+    """Runs two TCP programs over rsockets."""
     return rdma.run_pair(
         server, client, f"timeout {RSOCKETS_LIMIT_S} {RSOCKETS} {command}",
         f"timeout {RSOCKETS_LIMIT_S} {RSOCKETS} {other}", "cm",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests with more cards than one: the lab's own, and those that a hub joins."""
+"""Guests with several cards: the lab's own, and those on a hub."""
 
 from fakernic_lab.net import mac
 
@@ -25,20 +25,20 @@ ip -6 addr replace {ip6}/64 dev {dev} nodad
 
 
 def card(number, bus):
-    """The arguments of one more card, NUMBER from 1 on, on a bus."""
+    """Returns the arguments of another card, NUMBER from 1 on, on a bus."""
     return ("-netdev", f"hubport,hubid={HUB},id=n{number}",
             "-device", f"fakernic,netdev=n{number},id=nic{number},bus={bus},"
             f"mac={mac(0x10 + number)}")
 
 
 def root_port(number, bus="pcie.0"):
-    """slotNUMBER; the lab's own is slot1."""
+    """Returns the arguments of root port slotNUMBER; the lab's own is slot1."""
     return ("-device", f"pcie-root-port,id=slot{number},bus={bus},"
             f"chassis={number},slot={number}")
 
 
 class Card(rdma.Port):
-    """One of a guest's, with addresses of a network of its own."""
+    """A card of a guest, with addresses of a network of its own."""
 
     def __init__(self, vm, number, words):
         ibdev, netdev, self.mac, self.path = words
@@ -53,17 +53,17 @@ class Card(rdma.Port):
                          rdma.WAIT_GIDS.format(dev=self.ibdev, count=3))
 
     def bridges(self):
-        """How many are between it and the root of its bus."""
+        """Returns the number of bridges between it and the root of its bus."""
         return self.path.count("/") - "/sys/devices/pci0000:00/".count("/")
 
     def works(self):
-        """Bytes that it sends to itself are those that it receives."""
+        """Checks that the card receives the bytes that it sends to itself."""
         for kind, family in (("rc", 4), ("ud", 6)):
             rdma.pingpong(kind, self, self, "-c -n 50", family).check()
 
 
 def bring_up(vm, count):
-    """COUNT cards, no less and no more."""
+    """Loads the driver and returns exactly COUNT cards."""
     rows = vm.guest.check(LOAD.format(count=count), 100).splitlines()
     assert len(rows) == count, rows
     found = [Card(vm, number, row.split())

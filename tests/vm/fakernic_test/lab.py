@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Sets of wired guests, booted once and reused between tests.
 
-Booting is most of what a short test costs, so a set stays up for the next
-test that wants the same one, unless a test has failed. What a guest complains of
-between two tests fails the later one. Never more than one set is up: two guests
-already fill the two cores this project is made for.
+Booting takes most of the time of a short test. So a set stays up for the next
+test that wants the same one, unless a test has failed. A complaint of a guest
+between two tests fails the later one. Only one set is up at a time: two guests
+already fill the two cores that this project is made for.
 """
 
 import os
@@ -21,13 +21,13 @@ from fakernic_lab.machine import Nic
 from fakernic_lab.net import WIRES, mac, wires  # noqa: F401
 from .watched import Watched
 
-# Labs of two runs at once must not share theirs.
+# Two runs at the same time must not share this folder.
 RUNS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
 NAMES = "ab"
-# What ci/programs.py makes, where it was made.
+# The disk of ci/programs.py, if it was made.
 PROGRAMS = images.images() / "programs.erofs"
-# What debug kernels have found besides what they print. Memory counts as lost
-# when it is five seconds old and was the same in two scans.
+# Prints what debug kernels have found but not logged. Memory counts as leaked if it
+# is five seconds old and unreferenced in two scans.
 FIND_LEAKS = {"debug": """
 cd /sys/kernel/debug
 [ {locks} = False ] || grep -q 'debug_locks: *1$' /proc/lockdep_stats ||
@@ -40,27 +40,28 @@ cd /sys/kernel/debug
 grep -q '^enabled: 1$' kcsan || echo races are not watched
 grep -q '^setup_watchpoints: [1-9]' kcsan || echo no access was watched
 """}
-# A relay's ways, by who sends.
+# A relay's directions, by sender.
 WAYS = ("ab", "ba")
 
 
 def find_disk(guest, path):
-    """What a guest calls the disk that images.disk(PATH) has given it."""
+    """Returns the guest's name for the disk of images.disk(PATH)."""
     serial = path.name.partition(".")[0]
     return "/dev/" + guest.check(
         f"grep -lx {serial} /sys/block/*/serial").split("/")[3]
 
 
 def mount(guest, path, folder):
-    """Mounts that disk, unless something is there already."""
+    """Mounts that disk, unless something is mounted there."""
     if not guest.run(f"mkdir -p {folder}; mountpoint -q {folder}").ok:
         disk = find_disk(guest, path)
         guest.check(f"mount -t erofs -o ro {disk} {folder}")
 
 
 def lost_wakeups(vm):
-    """How often a peer of its links slept beside a frame of it, and was not
-    signalled, or did not signal room that it waited for: qemu-hw/link/link.c."""
+    """Returns how often a peer of its links slept although a frame waited and
+    got no signal, or did not signal room that was waited for
+    (qemu-hw/link/link.c)."""
     if not any(nic.is_linked() for nic in vm.nics):
         return 0
     text = vm.hmp("info network")
@@ -75,7 +76,7 @@ class Lab:
     def __init__(self, directory=RUNS):
         self.directory = Path(directory)
         self.current = None
-        self.worn = False       # by a test, the last of its guests
+        self.worn = False       # set by the last test that may use these guests
         self.vms = []
         self.relay = None
         self.sockets = None
@@ -83,11 +84,11 @@ class Lab:
 
     def get(self, count=2, kernel="6.12", model="fakernic", options=None,
             relay=False, append="", **properties):
-        """COUNT wired guests, already running ones if they are the same.
+        """Returns COUNT wired guests; running ones if they are the same.
 
         OPTIONS go to Machine, APPEND to the kernel, PROPERTIES to the network
         device. KERNEL and MODEL may be tuples with one item per guest. With
-        RELAY the wire is one that can lose frames: self.relay.
+        RELAY the wire can lose frames: self.relay.
         """
         kernels = (kernel,) * count if isinstance(kernel, str) else kernel
         models = (model,) * count if isinstance(model, str) else model
@@ -107,7 +108,7 @@ class Lab:
         if any(image.kernel == RACE_KERNEL for image in booted):
             options = {"cpus": 2, **options}
         if PROGRAMS.exists():
-            # First: a host bridge among the others would be its bus.
+            # First, as a host bridge among the other options would become its bus.
             extra = (*images.disk(PROGRAMS), *options.get("extra", ()))
             options = {**options, "extra": extra}
         directory = self.directory / f"set{self.serial}"
@@ -132,8 +133,8 @@ class Lab:
             raise
 
     def judge(self):
-        """Raises what guests have complained of since the last test ended, of
-        which nobody else would hear. After a failure they may complain."""
+        """Raises the complaints of guests since the last test, which no other
+        check would report. After a failure guests may complain."""
         complaints = []
         for vm in self.vms if self.current else ():
             try:
@@ -142,12 +143,12 @@ class Lab:
                 complaints.append(str(error))
         if complaints:
             self.current = None
-            raise GuestCrashed("since the test before this one ended:\n" +
+            raise GuestCrashed("since the previous test ended:\n" +
                                "\n".join(complaints))
 
     def last_look(self):
-        """Raises what is wrong with the cards of guests that will be stopped, and
-        what these have lost of their memory, where they look."""
+        """Raises what is wrong with the cards of guests before they are
+        stopped, and the memory leaks that a debug kernel found."""
         if not self.current:
             return
         for vm in self.vms:
@@ -161,7 +162,7 @@ class Lab:
             raise GuestCrashed(f"the debug kernel has found:\n{found}")
 
     def afresh(self):
-        """Whoever comes next gets guests that are booted for it."""
+        """Stops the guests, so that the next test gets newly booted ones."""
         self.judge()
         self.last_look()
         self.stop()

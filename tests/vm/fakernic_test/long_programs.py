@@ -14,7 +14,7 @@ from .lab import mount
 
 IMAGE = images.images() / "programs-long.erofs"
 FOLDER = "/opt/long"
-# The disk, where it was made; more memory than usual, for RTRS and Ceph.
+# The disk, if it was made, and more memory than usual, for RTRS and Ceph.
 OPTIONS = {"memory": 1024,
            "extra": tuple(images.disk(IMAGE)) if IMAGE.exists() else ()}
 PREPARE = f"""
@@ -27,7 +27,7 @@ PREPARE = f"""
     cp -rn $PWD/*/etc/. /etc/
     touch /run/long
     """
-# Inserts modules of the disk, each after what it depends on. A module's options
+# Inserts modules of the disk, each after its dependencies. A module's options
 # follow its name: load ksmbd, load "rtrs-server sess_queue_depth=64".
 LOAD = f"""
     load() {{
@@ -47,7 +47,7 @@ QEMU_IO_LIMIT_S = 60
 
 
 def prepare(ports, part):
-    """The disk's files in both guests; a failure if it lacks this part."""
+    """Mounts the disk in both guests; fails if the disk lacks this part."""
     assert IMAGE.exists(), f"no {IMAGE.name}: ci/enter.sh ci/programs.py --long"
     for port in ports:
         mount(port.guest, IMAGE, FOLDER)
@@ -56,21 +56,22 @@ def prepare(ports, part):
 
 @contextmanager
 def by_rdma(ports, size):
-    """Inside, at least SIZE bytes go by RDMA: both cards together count them."""
+    """Inside, at least SIZE bytes must use RDMA, by the counters of both
+    cards."""
     def sent():
         return sum(port.counters()["tx_roce_bytes"] for port in ports)
 
     before = sent()
     yield
     moved = sent() - before
-    assert moved >= size, f"{moved} bytes went by RDMA and not {size}"
+    assert moved >= size, f"{moved} bytes used RDMA, expected {size}"
 
 
-# ---- the kernel's ------------------------------------------------------------
+# ---- kernel modules ----------------------------------------------------------
 
 def qemu_io(ports, it, size, patterns):
-    """The Result of qemu-io, which opens IT's disk by libiscsi's iSER, and writes
-    and reads bytes that it compares."""
+    """Returns the Result of qemu-io, which opens IT's disk by libiscsi's iSER,
+    writes bytes, and compares what it reads."""
     commands = " ".join(f"-c 'write -P {value} {at} {size}' "
                         f"-c 'read -P {value} {at} {size}'"
                         for at, value in patterns.items())
@@ -80,8 +81,8 @@ def qemu_io(ports, it, size, patterns):
 
 
 class Rnbd(ulp.Disk):
-    """A RAM disk by RNBD over RTRS. Fewer chunks of 128 KiB than usual: the
-    server has 64 of them for a connection, 512 by default."""
+    """A RAM disk by RNBD over RTRS. The server has 64 chunks of 128 KiB per
+    connection instead of 512."""
 
     pattern = "rnbd"
 
@@ -124,8 +125,8 @@ SHARE = """[global]
 
 
 class Smb(ulp.Ulp):
-    """SMB 3.1.1 over SMB Direct: ksmbd's share, on a tmpfs, by Linux's client.
-    Nothing of it goes by TCP."""
+    """SMB 3.1.1 over SMB Direct: ksmbd's share on a tmpfs, with Linux's
+    client. Nothing uses TCP."""
 
     def serve(self):
         self.on_target("mkdir -p /srv/smb /etc/ksmbd; mount -t tmpfs share /srv/smb")
@@ -178,15 +179,17 @@ MPI_LIMIT_S = 150
 
 
 def openmpi_by_ucx(port):
-    """Without "pml ucx" Open MPI takes TCP and does not say so. UCX's strong
-    fence needs a key that UCX makes for mlx5 only (programs.FENCE)."""
+    """Returns the options, environment and argument for UCX. Without "pml ucx"
+    Open MPI silently uses TCP. UCX's strong fence needs a key that UCX creates
+    only for mlx5 (programs.FENCE)."""
     return (["--mca", "pml", "ucx", "--mca", "osc", "ucx"],
             {**archive.ucx(port, "rc"), "UCX_FENCE_MODE": "weak"}, "")
 
 
 def openmpi_by_libfabric(port):
-    """Messages only: Open MPI 5 finds no way of one-sided access over libfabric's
-    verbs, and MPI_Win_allocate() fails with MPI_ERR_WIN."""
+    """Returns the same for libfabric, with messages only. Open MPI 5 has no
+    one-sided access over libfabric's verbs, and MPI_Win_allocate() fails with
+    MPI_ERR_WIN."""
     return (["--mca", "pml", "cm", "--mca", "mtl", "ofi"],
             {"FI_PROVIDER": "verbs,ofi_rxm",
              "FI_VERBS_GID_IDX": str(port.gid_index())}, "-m")
@@ -196,7 +199,8 @@ OPENMPI = {"ucx": openmpi_by_ucx, "libfabric": openmpi_by_libfabric}
 
 
 def name_nodes(ports):
-    """PRRTE counts the slots of names; with addresses it finds none."""
+    """Gives the guests names: PRRTE counts slots by name and finds none for
+    addresses."""
     lines = "".join(f"{port.ip4} node{port.number}\n" for port in ports)
     for port in ports:
         port.guest.check(f"grep -q node{port.number} /etc/hosts || "
@@ -204,7 +208,7 @@ def name_nodes(ports):
 
 
 def openmpi(ports, layer):
-    """The Result of mpi_verify, a process on each machine."""
+    """Returns the Result of mpi_verify, with one process on each machine."""
     name_nodes(ports)
     options, environment, argument = OPENMPI[layer](ports[0])
     words = ["mpirun.openmpi", "--allow-run-as-root", "-np", str(len(ports)),
@@ -223,10 +227,10 @@ def openmpi(ports, layer):
 
 CEPH_PORT = 7000
 CEPH_LIMIT_S = 60
-# Without these options the programs take TCP: the file's types do not matter.
+# Without these options the programs use TCP, whatever the file's types are.
 CEPH_OPTIONS = ("-c /etc/ceph/ceph.conf --ms_type async+rdma "
                 "--ms_public_type async+rdma --ms_cluster_type async+rdma")
-# By default the buffers take 4 GB.
+# The default buffers need 4 GB.
 CEPH = """[global]
 ms_async_op_threads = 1
 ms_async_rdma_device_name = {port.ibdev}
@@ -244,7 +248,7 @@ log_to_stderr = true
 
 
 def ceph(ports, messages, size):
-    """The client of Ceph's messenger sends messages, the server answers each.
+    """Runs the client of Ceph's messenger; the server answers each message.
     The receiver compares the CRC-32C of each part of a message."""
     server, client = ports
     for port in ports:
@@ -279,8 +283,8 @@ VALKEY_LIMIT_S = 150
 
 
 def valkey(ports, threads):
-    """The Result of rdma-test. Each of its threads writes keys and reads them
-    again, compares them, and waits at most 1 s for an answer."""
+    """Returns the Result of rdma-test. Each thread writes keys, reads and
+    compares them, and waits at most 1 s for an answer."""
     server, client = ports
     job = server.guest.start(
         f"export LC_ALL=C; exec {FOLDER}/valkey/bin/valkey-server --port 0 "

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""RDMA WRITEs of which fault rules lose or mark some packets, and what the wire
-then must look like, by a capture of the sender's port. The rules act before the
-capture sees the frame.
-"""
+"""RDMA WRITEs of which fault rules lose or mark some packets, and checks of
+the sender's frames in a capture. The rules act before the capture."""
 
 from fakernic_lab import faults
 from . import rdma, wire
@@ -17,8 +15,8 @@ LOSE_TWICE = (f"{LOSE}; id=again at=tx opcode=rc-write* attempt=2 after=once "
 
 
 def written(vm, client, server, rules, seen_by=None):
-    """The frames at VM's port, whose card is the client's, or at that of another,
-    of WRITEs with some rules; each rule has hit."""
+    """Returns the captured frames of WRITEs under some rules, each of which
+    has hit. VM has the client's card; the capture is there or at SEEN_BY."""
     faults.set_fault(vm, rules)
     try:
         with (seen_by or vm).capture() as path:
@@ -31,7 +29,7 @@ def written(vm, client, server, rules, seen_by=None):
 
 
 def naks(found):
-    """Where they are."""
+    """Returns the indexes of the NAKs."""
     return [number for number, frame in enumerate(found)
             if frame.opcode == ACK and frame.syndrome == SEQUENCE_ERROR]
 
@@ -41,10 +39,10 @@ def psns(found):
 
 
 def goes_back(found):
-    """It goes on with what was missing: nothing that is new comes before; and
-    from there on all comes, in order. (A silence may be probed by a packet
-    more.)"""
-    nak, = naks(found)          # what the peer misses it says once
+    """Checks that the sender continues at the missing packet: nothing new
+    comes before it, and everything from it on comes in order. After a silence
+    one packet may be sent as a probe."""
+    nak, = naks(found)          # one NAK per missing packet
     lost = found[nak].psn
     before, after = psns(found[:nak]), psns(found[nak:])
     assert lost not in before
@@ -59,9 +57,9 @@ def goes_back(found):
 
 
 def waits_for_the_timer(found):
-    """A packet that is lost again is not asked for again: the peer has said
-    that it misses it, and silence brings it. False: it was not lost again, as
-    the second rule has hit a probe of some other."""
+    """Checks that a packet lost twice is sent after the timeout: the peer
+    sends only one NAK for it. Returns false if the second rule hit a probe, so
+    that the packet was not lost twice."""
     nak = naks(found)[0]
     lost = found[nak].psn
     assert [found[number].psn for number in naks(found)].count(lost) == 1

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How much memory a machine takes: of the host, but for what is the guest's, and
-of what the guest's kernel keeps for itself.
-"""
+"""How much memory a machine uses: of the host, without guest memory, and of
+the guest's kernel."""
 
 import re
 import statistics
@@ -13,9 +12,9 @@ KEPT = ("SUnreclaim", "KernelStack", "PageTables", "VmallocUsed", "Percpu")
 
 
 def translated(vm):
-    """The KiB of TCG's tree and table of translated blocks, which grow with each
-    module that is loaded to where none was, the table by doubling; 0 without
-    TCG."""
+    """Returns the KiB of the tree and table of blocks that TCG has translated,
+    or 0 without TCG. They grow with each module that is loaded to a new
+    address, the table by doubling."""
     jit = vm.hmp("info jit")
     count = re.search(r"^TB count +(\d+)", jit, re.M)
     buckets = re.search(r"^TB hash buckets +\d+/(\d+)", jit, re.M)
@@ -26,8 +25,8 @@ def translated(vm):
 
 
 def heap(vm):
-    """The resident KiB of all that QEMU has allocated, what no file is behind
-    and can be written to, but for TCG's blocks."""
+    """Returns the resident KiB of writable memory of QEMU without a file
+    behind it, less that of TCG's blocks."""
     total, ours, size = -translated(vm), False, 0
     with open(f"/proc/{vm.pid}/smaps", encoding="utf-8") as file:
         for line in file:
@@ -42,7 +41,8 @@ def heap(vm):
 
 
 def kernel(vm):
-    """KiB that the guest's kernel cannot give back, and those it could give."""
+    """Returns the KiB that the guest's kernel cannot free, and those that are
+    available."""
     text = vm.guest.check("cat /proc/meminfo", 60)
     found = {name: int(kib) for name, kib in re.findall(
         r"^(\w+): +(\d+) kB", text, re.M)}
@@ -50,22 +50,23 @@ def kernel(vm):
 
 
 class Growth:
-    """What machines take more and more of while they do the same again and again,
-    caches apart. A leak is in each part of that; a table that is doubled once is in
-    one, and so not in the median, but with all else less than three times what may
-    be."""
+    """Memory that machines use more and more of in repeated work, without
+    caches. A leak shows in each part. A table that doubles once shows in one
+    part, so not in the median; the total must stay below three times the
+    limit."""
 
     kinds = ("QEMU's heap", "the kernel's own", "what is not available")
 
     def __init__(self, vms, heap=4096):
-        """HEAP is the first one's limit, in KiB, in all parts together."""
+        """HEAP is the limit for the growth of QEMU's heap, in KiB, over all
+        parts."""
         self.vms = list(vms)
         self.limits = (heap, 1024, 8192)
         self.looks = []
         self.end_part()
 
     def end_part(self):
-        """Another part is over; the first one begins when this is made."""
+        """Ends a part; the first one begins when the object is made."""
         self.looks.append([self.look(vm) for vm in self.vms])
 
     @staticmethod
@@ -75,7 +76,7 @@ class Growth:
         return heap(vm), own, -available
 
     def check(self):
-        """It is within the limits; what there is goes to the report."""
+        """Checks the limits, and prints the growth for the report."""
         assert len(self.looks) > 3, "no median without three parts"
         for vm, looks in zip(self.vms, zip(*self.looks)):
             for kind, limit, values in zip(self.kinds, self.limits, zip(*looks)):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""NVMe over Fabrics between two guests: a RAM disk of the one is a disk of the
-other.
-"""
+"""NVMe over Fabrics between two guests: a RAM disk of one is a disk of the
+other."""
 
 import time
 
@@ -10,7 +9,7 @@ from . import rdma
 NQN = "nqn.2014-08.org.fakernic:test"
 CONFIG = "/sys/kernel/config/nvmet"
 
-# A RAM disk of 64 MB is what the target offers.
+# The target offers a RAM disk of 64 MB.
 TARGET = f"""
     set -e
     modprobe nvmet-rdma use_srq={{srq}}
@@ -31,7 +30,7 @@ TARGET = f"""
     ln -s {CONFIG}/subsystems/{NQN} subsystems/
     """
 
-# Listens anew; a host that tries to connect again is let in.
+# Listens again; a host that reconnects is accepted.
 TARGET_AGAIN = f"""
     set -e
     cd {CONFIG}/ports/1/subsystems
@@ -80,8 +79,8 @@ HOST_END = """
 
 
 def counts(port):
-    """Of `rdma resource`, but for CQs: the core keeps those it shares between
-    its users (ib_cq_pool_get()) until the device goes."""
+    """Returns the counts of `rdma resource` without CQs: the core keeps its
+    shared CQs (ib_cq_pool_get()) as long as the device exists."""
     return {kind: count for kind, count in rdma.resources(port).items()
             if kind != "cq"}
 
@@ -101,8 +100,8 @@ class Storage:
         assert self.disk.startswith("/dev/nvme"), self.disk
 
     def write_and_read(self, size="1M"):
-        """A command of the host's: bytes by chance, read again. Those that are
-        not the same leave /tmp/wrong, too."""
+        """Returns a host command that writes random bytes and reads them back.
+        If they differ it also creates /tmp/wrong."""
         return f"""
             head -c {size} /dev/urandom >/tmp/data
             dd if=/tmp/data of={self.disk} bs=64k oflag=direct conv=nocreat \
@@ -112,14 +111,14 @@ class Storage:
                 {{ touch /tmp/wrong; exit 1; }}"""
 
     def wait_until_written(self):
-        """Until some writes to the disk have come to their end."""
+        """Waits until some more writes to the disk have completed."""
         done = f"$(awk '{{print $5}}' /sys/class/block/{self.disk[5:]}/stat)"
         self.host.guest.check(f"begin={done}; "
                               f"until [ {done} -gt $((begin + 3)) ]; do "
                               "sleep 0.05; done")
 
     def end(self):
-        """Disconnects; nothing may be left of it on either side."""
+        """Disconnects; nothing may be left on either side."""
         self.host.guest.check(HOST_END, 60)
         self.target.guest.check(TARGET_END, 60)
         deadline = time.monotonic() + 20

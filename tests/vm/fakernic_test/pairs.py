@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Many short client/server pairs between two guests, in one go.
+"""Many short client/server pairs between two guests, in one run.
 
-guest/pairs_runner.py runs them there and tells how; see it for the protocol.
-For single pairs, and for whatever else happens meanwhile, rdma.run_pair().
+guest/pairs_runner.py runs them in the guests and describes the protocol.
+rdma.run_pair() runs single pairs.
 """
 
 import json
@@ -17,7 +17,7 @@ TIMED_OUT = 124
 
 
 class Job:
-    """One pair: a name, the two command lines, how the server listens."""
+    """A pair: name, the two command lines, and how the server listens."""
 
     def __init__(self, name, server, client, listen=18515):
         self.name = name
@@ -27,7 +27,7 @@ class Job:
 
 
 def results(output, commands):
-    """Name -> Result, of what a runner printed."""
+    """Returns a map from name to Result, from the output of a runner."""
     found = {}
     for line in output.splitlines():
         row = json.loads(line)
@@ -38,7 +38,8 @@ def results(output, commands):
 
 
 def run(server, client, jobs, timeout=240):
-    """Job name -> rdma.Pair; a side that did not get to run has code 255."""
+    """Returns a map from job name to rdma.Pair; a side that did not start has
+    code 255."""
     sides = []
     patience = server.guest.vm.patience
     for port, side in ((server, "server"), (client, "client")):

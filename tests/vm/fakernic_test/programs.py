@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Programs written for cards: libfabric's own tests (fabtests) and UCX's, as
-pairs of pairs.py, with the libraries of Debian's packages. ci/programs.py makes
-the disk they are on.
+"""Programs written for RDMA cards: libfabric's own tests (fabtests) and UCX's,
+as pairs of pairs.py, with the libraries of Debian's packages. ci/programs.py
+makes their disk.
 
-fabtests compare what arrives where they are told to (-v). ucx_perftest does
-not: ucx_verify (guest/programs) does, over the same library.
+fabtests compare data with -v. ucx_perftest does not; ucx_verify
+(guest/programs) compares it with the same library.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -14,14 +14,14 @@ from . import pairs
 from .lab import PROGRAMS as IMAGE, mount
 
 FOLDER = "/opt/programs"
-# libfabric looks through all of it whenever it starts, for seconds.
+# libfabric reads all of it at each start, which takes seconds.
 HIDE = """
     grep -q ' /proc/kallsyms ' /proc/mounts ||
     mount --bind /dev/null /proc/kallsyms
     """
-LIMIT_S = 55                # of a program
+LIMIT_S = 55                # time limit of a program
 TRIES = 3
-MADE_AGAIN_MOST = 0.1           # of all, of which a third are over ofi_rxm
+REPEATED_MOST = 0.1           # part of all runs; a third of them use ofi_rxm
 CM = "cm"
 OOB_PORT = 3000
 PERFTEST_PORT = 18515
@@ -29,7 +29,7 @@ VERIFY_PORT = 18517
 FAMILIES = (4, 6)
 PASSED, FAILED = "passed", "failed"
 
-# How a program waits for completions: an option of fabtests, and of UCX's two.
+# How a program waits for completions: options of fabtests and of UCX's two tools.
 SREAD = {"polling": "", "sleeping": " -c sread"}
 SLEEP = {"polling": "", "sleeping": " -E sleep"}
 VERIFY = {"polling": "", "sleeping": " -s"}
@@ -37,11 +37,11 @@ VERIFY = {"polling": "", "sleeping": " -s"}
 
 # ---- libfabric ------------------------------------------------------------
 
-# Tests whose sides meet over TCP, whatever the provider, and by which port.
+# Tests whose sides meet over TCP with any provider, and their TCP ports.
 MEET_BY_TCP = {**dict.fromkeys(
     ("fi_av_xfer", "fi_multi_ep", "fi_multi_recv", "fi_rdm_tagged_peek",
      "fi_unexpected_msg"), OOB_PORT), "fi_cm_data": 2710}
-# Those of one side only, which then finds the other; and what they want to know.
+# Tests with one side only, and their options.
 ALONE = {**dict.fromkeys(
     ("fi_cntr_test", "fi_cq_test", "fi_dom_test", "fi_eq_test", "fi_mr_test"), ""),
     "fi_av_test": " -s {me} -g {peer}"}
@@ -49,14 +49,15 @@ ALONE = {**dict.fromkeys(
 
 class Kind:
     """A provider of libfabric, and how the two sides of its tests meet: by
-    rdma_cm, or where addresses are those of datagrams, over TCP."""
+    rdma_cm, or over TCP if its addresses are those of datagrams."""
 
     def __init__(self, provider, by_tcp=False):
         self.provider = provider
         self.by_tcp = by_tcp
 
     def command(self, test, port, family):
-        """Of one side. Looking for other providers' cards takes seconds."""
+        """Returns the command of one side. It names the provider, as the
+        search for other providers' cards takes seconds."""
         only = self.provider.replace(";", ",")
         command = (f"env FI_PROVIDER={only} "
                    f"FI_VERBS_GID_IDX={port.gid_index(family)} "
@@ -91,9 +92,8 @@ RXD = Kind("verbs;ofi_rxd", by_tcp=True)
 SIZES = "-S l:1,4096,65536 -I 10"
 CHECKED = f"{SIZES} -v"
 ATOMICS = "-o all -z uint64 -I 5 -v -S 1024"
-# Tests of each provider and the rest of their arguments. Those that wait either
-# way; of verbs, a write or read that is compared would have to say when it was
-# delivered, which verbs does not offer.
+# Tests of each provider and their other arguments. These wait in both ways. Data of
+# a write or read is not compared over verbs, which does not report its delivery.
 BOTH_WAYS = {
     "verbs": (VERBS, {
         "fi_msg_pingpong": CHECKED,
@@ -113,10 +113,10 @@ BOTH_WAYS = {
         "fi_rdm_cntr_pingpong": SIZES,
         "fi_rdm_atomic": ATOMICS}),
 }
-# A second's sends wait for who receives.
+# The sends of a second wait for their receives.
 FLOOD = "-v -T 1 -S 4096 -I 50"
-# Of domains, queues and counters, which move no data; and of both providers of
-# reliable datagrams.
+# Tests of domains, queues and counters, which move no data, and tests of both
+# providers of reliable datagrams.
 UNIT = {"fi_dom_test": "-n 2",
         "fi_eq_test": "",
         "fi_cq_test": "-L 50",
@@ -130,8 +130,8 @@ RDM = {"fi_multi_ep": "-e rdm -v -S 1024",
        "fi_rdm -U": "",
        "fi_av_xfer": "-e rdm",
        "fi_flood -e rdm": FLOOD}
-# And those that poll, or that have their own way. ofi_rxd, which is what uses
-# the datagrams of verbs, has no other.
+# Tests that poll or wait in their own way. ofi_rxd, which uses datagrams of verbs, has
+# no other tests.
 ONE_WAY = {
     "verbs": (VERBS, {
         "fi_cq_data -o senddata": "-e msg",
@@ -174,10 +174,9 @@ FABTESTS = {
 # ---- UCX ------------------------------------------------------------------
 
 def ucx_job(name, test, server, client, family):
-    """TEST is a transport, the command of both sides, and where it listens;
-    the client names the server. ROCm, which Debian's UCX looks for, takes
-    seconds to say that there is none; and so does MPI, with which ucx_perftest
-    begins unless it finds a terminal."""
+    """TEST is a transport, the command of both sides, and where it listens.
+    The client names the server. UCX takes seconds to look for ROCm, and
+    ucx_perftest for MPI unless it has a terminal."""
     transport, command, listen = test
     sides = [f"env UCX_TLS={transport},self UCX_LOG_LEVEL=warn "
              f"UCX_MODULES=^rocm UCX_NET_DEVICES={port.ibdev}:1 "
@@ -187,9 +186,8 @@ def ucx_job(name, test, server, client, family):
     return pairs.Job(name, *(f"{side} </dev/ptmx" for side in sides), listen)
 
 
-# Tests of ucx_perftest that one run makes, and their options. The target of one-
-# sided access, which a card does not tell of it, waits until its memory changes:
-# it must not sleep.
+# Tests of one run of ucx_perftest, and their options. The target of one-sided access
+# gets no completion. It waits until its memory changes, so it must not sleep.
 TWO_SIDED = {"tag_lat": "-t tag_lat -s 64",
              "tag_bw": "-t tag_bw -s 65536",
              "am_lat": "-t ucp_am_lat -s 1000",
@@ -201,8 +199,8 @@ ONE_SIDED = {"put_bw": "-t ucp_put_bw -s 65536",
 PERFTEST = {"polling": {**TWO_SIDED, **ONE_SIDED}, "sleeping": TWO_SIDED}
 PERFTEST_ROUNDS = "-n 50 -w 5"
 PERFTEST_FILE = "/tmp/ucx."
-# UCX 1.18's strong fence, which it takes by itself, flushes by a key that it makes
-# for mlx5 alone, and fails with any other card (ucp_worker_fence_strong).
+# UCX 1.18 uses a strong fence by default. It flushes by a key that UCX creates only
+# for mlx5, and fails with any other card (ucp_worker_fence_strong).
 FENCE = "UCX_FENCE_MODE=weak"
 
 UCX = {}
@@ -223,12 +221,12 @@ def title(name, family):
     return f"{name}, IPv{family}"
 
 
-# Of IPv6 these take no notice, if they meet by rdma_cm: fi_rma_* look at the
-# address format before they have read the command line, fi_rdm_atomic never.
+# With rdma_cm these ignore IPv6: fi_rma_* read the address format before the command
+# line, and fi_rdm_atomic never reads it.
 IPV4_ONLY = ("fi_rma_", "fi_rdm_atomic")
-# In make test: all combinations of these; none of those, which resemble others, or
-# of which one in so many is made again (lost_its_last); of the rest a family for
-# each way to wait.
+# make test runs all combinations of OFTEN and none of SELDOM, which resemble others or
+# are often repeated (lost_its_last). It runs one address family of the rest for each
+# way to wait.
 OFTEN = ("fi_msg_pingpong", "fi_rdm_pingpong", "data compared")
 SELDOM = ("fi_msg_bw", "fi_rdm_tagged_bw", "fi_rma_pingpong", "senddata",
           "fi_multi_recv", "fi_cq_test", "fi_mr_test", "fi_dom_test", "fi_eq_test",
@@ -269,11 +267,10 @@ FLUSHED = "(Work Request Flushed Error)"
 
 
 def lost_its_last(name, pair):
-    """Whether libfabric lost the last completion of one side: when the peer is
-    done, it destroys the QP before it reads what came by it (vrb_ep_close of
-    2.1.0), of which a card keeps nothing. Who was to receive waits for ever, as
-    in one of 30 runs; who has sent is told of a flush, as in one of some
-    hundred."""
+    """Returns whether libfabric lost the last completion of one side. When the
+    peer is done, libfabric 2.1.0 destroys the QP before it polls its
+    completions (vrb_ep_close), which the card then discards. A receiver hangs,
+    as in one of 30 runs; a sender gets a flush, as in one of some hundred."""
     ends = {pair.server.code, pair.client.code}
     flushed = FLUSHED in f"{pair.server}{pair.client}"
     return "ofi_rxm" in name and (ends == {0, pairs.TIMED_OUT} or
@@ -281,7 +278,7 @@ def lost_its_last(name, pair):
 
 
 def run_part(server, client, wanted):
-    """A few at a time, that a command stays short."""
+    """Runs a few at a time, to keep a command short."""
     found = {}
     for begin in range(0, len(wanted), 10):
         part = wanted[begin:begin + 10]
@@ -297,17 +294,18 @@ def run_part(server, client, wanted):
     return found
 
 
-def made_again(found):
-    """Says which had to be, and how often: few, or something else than libfabric
-    loses completions."""
+def check_repeated(found):
+    """Prints which runs were repeated, and how often. They must be few:
+    otherwise there is another cause."""
     again = {name: pair.again for name, pair in found.items() if pair.again}
-    print(f"made again: {again}")
-    assert sum(again.values()) <= MADE_AGAIN_MOST * len(found), again
+    print(f"repeated: {again}")
+    assert sum(again.values()) <= REPEATED_MOST * len(found), again
 
 
 def run(ports, wanted):
-    """Title -> rdma.Pair, of WANTED (name, family). Each guest serves half of
-    them, so that while a program starts here its peer's neighbour starts there."""
+    """Returns a map from title to rdma.Pair for WANTED (name, family). Each
+    guest serves half of them, so that one half uses the time in which a
+    program of the other starts."""
     assert IMAGE.exists(), f"no {IMAGE.name}: ci/enter.sh ci/programs.py"
     for port in ports:
         mount(port.guest, IMAGE, FOLDER)
@@ -324,7 +322,8 @@ def run(ports, wanted):
 
 
 def passed(name, pair):
-    """UCX may say that something failed and end well, perftest go on."""
+    """Returns whether a run passed. UCX may print an error and exit with 0,
+    and perftest may continue."""
     if not pair.ok or "UCX" in name and "ERROR" in pair.client.out:
         return False
     wait = "sleeping" if "sleeping" in name else "polling"
@@ -343,11 +342,11 @@ def verdicts(found):
 
 
 def table(drivers):
-    """A row per program; DRIVERS: name -> verdicts."""
+    """Returns a table with a row per program; DRIVERS: name -> verdicts."""
     heads = [f"{driver} IPv{family}" for driver in drivers for family in FAMILIES]
     lines = [f"| program | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for name in PROGRAMS:
-        cells = [told.get(title(name, family), "")
-                 for told in drivers.values() for family in FAMILIES]
+        cells = [verdict.get(title(name, family), "")
+                 for verdict in drivers.values() for family in FAMILIES]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

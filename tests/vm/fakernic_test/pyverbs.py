@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""rdma-core's own tests in a guest, and the lists of what must come of them.
+"""rdma-core's own tests in a guest, and the lists of their expected results.
 
-A list says of every test of the vendor-neutral files that it passes, or the
-reason why it cannot: NAME VERDICT [how the reason begins]. Anything else is
-wrong: a test that no longer passes, one that skips for another reason, one
-that passes although it is listed as impossible, one that the list lacks.
+A list has a line for each test of the vendor-neutral files: NAME VERDICT
+[beginning of the reason]. Anything else is a failure: a test that no longer
+passes, that skips for another reason, that passes although listed as
+impossible, or that the list lacks.
 """
 
 from pathlib import Path
@@ -15,8 +15,8 @@ LIMIT_S = 480
 
 
 class Suite:
-    """The tests of one release: their folder in the guest, what they need in
-    their environment, and their list."""
+    """The tests of one release: their folder in the guest, their environment,
+    and their list."""
 
     def __init__(self, release, folder, environment=""):
         self.folder = folder
@@ -24,7 +24,7 @@ class Suite:
         self.list = LISTS / f"pyverbs_{release}.txt"
 
     def expected(self):
-        """Name -> (verdict, the beginning of the reason)."""
+        """Returns a map from name to (verdict, beginning of the reason)."""
         found = {}
         for line in self.list.read_text(encoding="utf-8").splitlines():
             if line and not line.startswith("#"):
@@ -33,8 +33,8 @@ class Suite:
         return found
 
     def run(self, port, files=()):
-        """Name -> (verdict, reason) of each test of the files (all neutral
-        ones if none is named) on a port in loopback, and the log."""
+        """Runs the files (by default all neutral ones) on a port in loopback.
+        Returns a map from test name to (verdict, reason), and the log."""
         log = port.guest.run(
             "echo 32 >/proc/sys/vm/nr_hugepages; mkdir -p /tmp/verbs; "
             f"cd /tmp/verbs; {self.environment} python3 {RUNNER} {self.folder} "
@@ -45,7 +45,7 @@ class Suite:
                 (line.split("\t") for line in lines)}, log
 
     def check(self, found, log):
-        """Fails unless each test did as the list says, and all of them ran."""
+        """Fails unless all tests ran, each with the result of the list."""
         listed = self.expected()
         wrong = {name: found[name] for name in found if name not in listed or
                  listed[name][0] != found[name][0] or
@@ -64,7 +64,8 @@ def as_list(results):
 # ---- the table of STATUS.md ----------------------------------------------
 
 def by_file(results):
-    """File -> [passed, skipped, failed]; a crash has failed."""
+    """Returns a map from file to [passed, skipped, failed]; a crash counts as
+    failed."""
     table = {}
     for name, (verdict, _) in results.items():
         row = table.setdefault(name.split(".")[0], [0, 0, 0])
@@ -73,8 +74,8 @@ def by_file(results):
 
 
 def table(*columns):
-    """Row -> line of markdown: what of each file passes, is skipped, fails, in
-    each column, and the sums."""
+    """Returns a map from row to line of Markdown: what passes, is skipped and
+    fails in each file, for each column, and the sums."""
     tables = [by_file(results) for results in columns]
     rows = {file: [counts.get(file, [0, 0, 0]) for counts in tables]
             for file in sorted(set().union(*tables))}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The usual client/server pairs, between ports that are up.
 
-A Port is the library's: see fakernic_lab/rdma.py.
+fakernic_lab/rdma.py defines Port.
 """
 
 import re
@@ -10,13 +10,13 @@ import time
 from fakernic_lab.rdma import (FIND, NETWORK4, NETWORK6, WAIT_GIDS,  # noqa: F401
                                Port, bring_up, bring_up_all)
 
-# How a server shows that it listens: on a TCP port, or as an rdma_cm id.
+# Shell conditions: a server listens on a TCP port, or as an rdma_cm id.
 LISTENS_TCP = "ss -Hltn 'sport = :{port}' | grep -q ."
 LISTENS_CM = "rdma resource show cm_id | grep -q 'state LISTEN'"
 BYTES_PORT = 7003
 
 
-# What programs say of it; some (ibv_*_pingpong -c) end well all the same.
+# Messages about wrong data; some programs (ibv_*_pingpong -c) still exit with 0.
 WRONG_DATA = re.compile(r"byte \d+ is \w\w and not|invalid data|data mismatch")
 
 
@@ -26,20 +26,21 @@ class Pair:
     def __init__(self, server, client):
         self.server = server
         self.client = client
-        self.again = 0          # times that it had to be made before
+        self.again = 0          # number of repetitions
 
     def wrong_data(self):
-        """Whether a side has found other bytes than it was to find."""
+        """Returns whether a side has found wrong bytes."""
         return any(WRONG_DATA.search(side.out + side.err)
                    for side in (self.server, self.client))
 
     @property
     def ok(self):
-        """Both have ended well, and neither has found wrong data."""
+        """Returns whether both have succeeded without wrong data."""
         return self.server.ok and self.client.ok and not self.wrong_data()
 
     def check(self):
-        """Itself, or the failure of whichever failed, with both outputs."""
+        """Returns itself, or raises the failure of either side with both
+        outputs."""
         if not self.ok:
             raise AssertionError(f"server: {self.server}\n"
                                  f"client: {self.client}")
@@ -48,7 +49,7 @@ class Pair:
 
 def run_pair(server, client, server_command, client_command, listen=18515,
              timeout=60):
-    """Run a server in one guest, then its client in another; a Pair.
+    """Runs a server in one guest, then its client in another; returns a Pair.
 
     LISTEN is the server's TCP port, or "cm" for an rdma_cm listener, or a
     shell command that succeeds once the server is ready.
@@ -75,8 +76,8 @@ def run_pair(server, client, server_command, client_command, listen=18515,
 
 
 def send_bytes(server, client, family=4, size="2M", address=None):
-    """Random bytes from client to server, in TCP; what arrives is compared.
-    ADDRESS is another one of the server's than FAMILY's."""
+    """Sends random bytes from client to server over TCP and compares them.
+    ADDRESS replaces the server's address of FAMILY."""
     pair = run_pair(
         server, client, f"nc -{family} -l {BYTES_PORT} | sha256sum",
         f"head -c {size} /dev/urandom >/tmp/data; sha256sum </tmp/data; "
@@ -88,7 +89,8 @@ def send_bytes(server, client, family=4, size="2M", address=None):
 # ---- what is left behind ------------------------------------------------
 
 def reset(port):
-    """The card's function, until its Ethernet port has a carrier again."""
+    """Resets the card's function, and waits until its Ethernet port has a
+    carrier again."""
     folder = f"/sys/class/net/{port.netdev}"
     port.guest.check(
         f"echo 1 >{folder}/device/reset; for i in $(seq 100); do "
@@ -96,14 +98,14 @@ def reset(port):
 
 
 def resources(port):
-    """The counts of `rdma resource`, without those of the kernel's own."""
+    """Returns the counts of `rdma resource` without those of the kernel."""
     text = port.guest.check(f"rdma resource show {port.ibdev}")
     return dict(re.findall(r"\b(pd|cq|qp|cm_id|mr|ctx|srq) (\d+)", text))
 
 
 def wait_for_resources(port, wanted):
-    """Until they are as WANTED: the kernel cleans up after an exit. A device that
-    comes anew has fewer CQs, if the kernel's core kept some."""
+    """Waits until they are as WANTED, as the kernel cleans up after an exit. A
+    new device has fewer CQs if the core had kept some."""
     deadline = time.monotonic() + 20
     while True:
         found = resources(port)
@@ -116,15 +118,15 @@ def wait_for_resources(port, wanted):
 
 
 def driver_said(port):
-    """Lines of the kernel's log that the driver wrote: those of DMA_API_DEBUG
-    have its name further on."""
+    """Returns the driver's lines in the kernel's log. Those of DMA_API_DEBUG
+    have its name in another place."""
     return [line for line in port.guest.check("dmesg -t").splitlines()
             if line.startswith("fakernic")]
 
 
 def judged(port, command, tests, timeout=100):
-    """Runs a guest program that judges for itself, in TAP: it passes all of so
-    many tests and leaves nothing behind."""
+    """Runs a guest program that prints TAP: it passes that many tests and
+    leaves nothing."""
     before = resources(port)
     result = port.guest.run(command, timeout)
     passed = len(re.findall(r"^ok ", result.out, re.M))
@@ -136,10 +138,10 @@ def judged(port, command, tests, timeout=100):
 # ---- the usual tools -----------------------------------------------------
 
 def pingpong(kind, server, client, options="", family=4, timeout=60, inside=""):
-    """ibv_{rc,ud,…}_pingpong between two ports (or one with itself).
+    """Runs ibv_{rc,ud,…}_pingpong between two ports (or one with itself).
 
-    FAMILY is that of the GIDs; its server listens for TCP on IPv4 only. INSIDE
-    is a command that both are the words of.
+    FAMILY is that of the GIDs; its server listens for TCP on IPv4 only. Both
+    commands are arguments of INSIDE.
     """
     at_server, at_client = (
         f"{inside} ibv_{kind}_pingpong -d {port.ibdev} "
@@ -153,15 +155,15 @@ CLOSED = "rdma_get_cm_event: Bad file descriptor"
 
 def rping(server, client, count=10, size=64, family=4, timeout=60,
           address=None, inside=""):
-    """rping, which connects by rdma_cm and checks the bytes with -V. ADDRESS is
-    another one of the server's than FAMILY's; INSIDE is a command that both are
-    the words of."""
+    """Runs rping, which connects by rdma_cm and compares bytes with -V.
+    ADDRESS replaces the server's address of FAMILY. Both commands are
+    arguments of INSIDE."""
     common = f"-C {count} -S {size} -V -v -a {address or server.ip(family)}"
     pair = run_pair(server, client, f"{inside} rping -s {common}",
                     f"{inside} rping -c {common}", f"{inside} {LISTENS_CM}",
                     timeout)
-    # All is done, but its thread for events came back to a channel that its
-    # main one had closed, and ended the program.
+    # All data has arrived. Then rping's event thread used a channel that the main
+    # thread had closed, and ended the program.
     if (pair.client.code == 255 and CLOSED in pair.client.err and
             f"rdma-ping-{count - 1}:" in pair.client.out):
         pair.client.code = 0
@@ -169,7 +171,7 @@ def rping(server, client, count=10, size=64, family=4, timeout=60,
 
 
 def udaddy(server, client, count=100, size=100, family=4, timeout=60):
-    """Datagrams there and back between two rdma_cm ids."""
+    """Sends datagrams in both directions between two rdma_cm ids."""
     common = f"udaddy -C {count} -S {size}"
     return run_pair(
         server, client, f"{common} -b {server.ip(family)}",
@@ -181,12 +183,13 @@ GROUPS = {4: "239.7.7.7", 6: "ff12::7:7"}
 
 
 def mckey(receiver, sender, count=100, size=100, family=4, timeout=60, options=""):
-    """Datagrams to a multicast group; the receiver waits for all of them.
+    """Sends datagrams to a multicast group; the receiver waits for all of
+    them.
 
-    The sender does not wait for its sends: it leaves and destroys its QP, and a
-    card drops what it has not sent by then. So all must fit into what the wire
-    takes at once: a socket's buffer, 90 frames of 1 KB if nobody reads it yet.
-    It pauses for 3 s before it sends: the receiver has joined long before.
+    The sender destroys its QP without waiting for its sends, and the card
+    drops what it has not sent. So all must fit into the wire: a socket buffer
+    of 90 frames of 1 KB if nobody reads it yet. The sender waits 3 s first,
+    and the receiver joins long before.
     """
     common = f"mckey -m {GROUPS[family]} -C {count} -S {size} {options}"
     receiver.guest.check("rm -f /tmp/mckey.out")
@@ -214,7 +217,7 @@ time.sleep(1000)
 
 
 def join_group(port, group):
-    """A job that keeps a guest's IP layer in a multicast group."""
+    """Returns a job that keeps a guest's IP layer in a multicast group."""
     port.guest.write("/tmp/join.py", JOIN)
     port.guest.check("rm -f /tmp/joined")
     job = port.guest.start(
@@ -225,10 +228,10 @@ def join_group(port, group):
 
 def verify(kind, server, client, options="", family=4, timeout=60,
            indexes=None):
-    """Every operation of a service with every byte compared: rdma_verify.
+    """Runs every operation of a service and compares every byte: rdma_verify.
 
-    KIND is rc, uc, ud, or srq for RC whose receives are shared. INDEXES are
-    those of other GIDs than FAMILY's.
+    KIND is rc, uc, ud, or srq for RC with shared receives. INDEXES replace the
+    GIDs of FAMILY.
     """
     common = f"rdma_verify -t {kind} {options} -g "
     indexes = indexes or [port.gid_index(family) for port in (server, client)]
@@ -237,13 +240,14 @@ def verify(kind, server, client, options="", family=4, timeout=60,
 
 
 def arrived(pair):
-    """How many messages verify()'s server has got, and of how many."""
+    """Returns how many messages verify()'s server has received, and of how
+    many."""
     words = re.search(r"(\d+) of (\d+) messages arrived", pair.server.out)
     return int(words[1]), int(words[2])
 
 
 def perftest(tool, server, client, options="", family=4, timeout=60):
-    """One of perftest's ib_{write,read,send}_{bw,lat} programs."""
+    """Runs one of perftest's ib_{write,read,send}_{bw,lat} programs."""
     common = f"-F {options}"
     return run_pair(
         server, client,
@@ -253,7 +257,7 @@ def perftest(tool, server, client, options="", family=4, timeout=60):
 
 
 def perftest_numbers(output):
-    """The columns of perftest's last result line, as floats."""
+    """Returns the columns of perftest's last result line, as floats."""
     rows = re.findall(r"^ *(\d+ +\d[\d .\t]*)$", output, re.M)
     return [float(column) for column in rows[-1].split()] if rows else []
 
@@ -262,8 +266,8 @@ MEASURED_TRIES = 3
 
 
 def measured(tool, server, client, options=""):
-    """perftest(), until it has measured something. On a busy machine it may not
-    find out how fast its clock runs, and prints inf microseconds or 0 MiB/s."""
+    """Repeats perftest() until it has a result. On a busy machine it may fail
+    to measure its clock, and prints inf microseconds or 0 MiB/s."""
     column = 3 if tool.endswith("_bw") else 4
     for _ in range(MEASURED_TRIES):
         pair = perftest(tool, server, client, options)
@@ -274,6 +278,6 @@ def measured(tool, server, client, options=""):
 
 
 def line_of_text(server, client, text, family=4):
-    """The program that writes a line into the server's memory."""
+    """Runs the program that writes a line into the server's memory."""
     return run_pair(server, client, "rdma_write_line -s",
                     f"rdma_write_line {server.ip(family)} '{text}'", 18600)

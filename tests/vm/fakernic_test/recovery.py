@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A port with all that a user may have set upon its interface, which has to be
-there when the device was ill; and ways to hurt it.
-"""
+"""A port with user settings on its interface, which must survive a failure of
+the device; and ways to make the device fail."""
 
 from contextlib import contextmanager
 
@@ -18,13 +17,12 @@ DRIVER = "/sys/bus/pci/drivers/fakernic"
 UNBIND, BIND = (f"echo {SLOT} >{DRIVER}/{way}" for way in ("unbind", "bind"))
 DEBUGFS = "/sys/kernel/debug"
 MOUNT_DEBUGFS = f"mountpoint -q {DEBUGFS} || mount -t debugfs none {DEBUGFS}"
-FAULTS = f"{DEBUGFS}/fakernic/{SLOT}/faults"    # rules, of the guest's root
-# How many seconds the driver waits for the answer to a command, and usually; 0: as
-# long as it takes.
+FAULTS = f"{DEBUGFS}/fakernic/{SLOT}/faults"    # fault rules that the guest's root writes
+# The command timeout in seconds, and its default; 0: no limit.
 CMD_TIMEOUT = "/sys/module/fakernic/parameters/cmd_timeout"
 CMD_TIMEOUT_S = 30
-RINGS = "the doorbell rings"
-RECOVERED = "device is recovered"       # as the kernel's log has it
+RINGS = "the doorbell is rung"
+RECOVERED = "device is recovered"       # in the kernel's log
 RUNG = """
 import ctypes, mmap, os
 fd = os.open("{sysfs}/resource0", os.O_RDWR)
@@ -34,7 +32,7 @@ with open("/dev/kmsg", "w") as log:
 ctypes.c_uint32.from_buffer(bar, {register}).value = {value}
 """
 
-# What a user may have set: all of it has to be there afterwards.
+# User settings, which must all be there afterwards.
 SETTINGS = """
 set -e
 ip link set {dev} mtu 4200 address 02:00:00:00:77:01
@@ -91,7 +89,7 @@ ip link set {dev} mtu 1500 address {mac}
 
 
 def until(guest, condition, seconds=20):
-    """A shell command has succeeded in a guest."""
+    """Waits until a shell command succeeds in a guest."""
     tries = int(seconds * 10)
     guest.check(f"for i in $(seq {tries}); do {condition} && exit; "
                 "sleep 0.1; done; dmesg | tail; exit 1", seconds + 30)
@@ -101,13 +99,13 @@ def is_recovered(guest, seconds=20):
     until(guest, f"dmesg | grep -q '{RECOVERED}'", seconds)
 
 
-# What takes the device down and brings it up again.
+# Ways to take the device down and up again.
 RESET = f"echo 1 >{SYSFS}/reset"
 RELOAD = f"devlink dev reload {DEVLINK}"
-# Of all devices; the machine stays awake.
+# Suspends all devices; the machine stays awake.
 SLEEP = ("echo devices >/sys/power/pm_test && echo freeze >/sys/power/state; "
          "code=$?; echo none >/sys/power/pm_test; (exit $code)")
-# Errors that a card tells of by AER: the link's end of it is fatal.
+# Errors that a card reports by AER; that of the link is fatal.
 FATAL, NOT_FATAL = "SDN", "POISON_TLP"
 
 
@@ -124,7 +122,7 @@ def sleep(port):
 
 
 def commands_may_take(guest, seconds=CMD_TIMEOUT_S):
-    """Until ConfiguredPort.works() or another call says otherwise."""
+    """Sets the command timeout, until ConfiguredPort.works() or another call."""
     guest.check(f"echo {seconds} >{CMD_TIMEOUT}")
 
 
@@ -132,13 +130,13 @@ BUS_ERROR_MARK = "the card reports an error"
 
 
 def report_bus_error(port, error):
-    """The card sends the message of AER; the kernel's log begins anew."""
+    """The card sends an AER message; the kernel's log is cleared before."""
     port.guest.check(f"dmesg -C; echo {BUS_ERROR_MARK} >/dev/kmsg")
     port.vm.hmp(f"pcie_aer_inject_error nic0 {error}")
 
 
 def bus_error(port, error=NOT_FATAL):
-    """And Linux's recovery from it."""
+    """Reports a bus error and waits for Linux's recovery."""
     report_bus_error(port, error)
     until(port.guest, "dmesg | grep -q 'device recovery successful'")
 
@@ -148,13 +146,13 @@ def fatal_bus_error(port):
 
 
 def rebind(port):
-    """The driver lets go of a port's card, and finds it again."""
+    """Unbinds the driver from the card of a port, and binds it again."""
     port.guest.check(f"{UNBIND} && sleep 0.5 && {BIND}", 60)
 
 
 @contextmanager
 def without_auto_recover(guest, reporter=REPORTER):
-    """Nobody recovers the device of what this reporter tells."""
+    """Inside, no death that this reporter shows is recovered automatically."""
     guest.check(f"devlink health set {reporter} auto_recover false")
     try:
         yield
@@ -164,7 +162,7 @@ def without_auto_recover(guest, reporter=REPORTER):
 
 
 class ConfiguredPort:
-    """The port, with settings; and ways to hurt it."""
+    """A port with settings, and ways to make its device fail."""
 
     def __init__(self, port):
         self.port = port
@@ -179,23 +177,23 @@ class ConfiguredPort:
         return self.guest.check(STATE.format(dev=self.port.netdev))
 
     def death_count(self):
-        """How often, since the driver has it."""
+        """Returns the number of deaths since the probe."""
         return self.guest.check(
             f"ethtool -S {self.port.netdev} | grep device_deaths").split()[-1]
 
     def reload(self):
-        """No death before is held against the card: else each of its recoveries
-        within a minute would take twice as long."""
+        """Reloads the device, which forgets earlier deaths. Otherwise each
+        recovery within a minute would have a pause twice as long."""
         reload(self.port)
 
     def begin(self, port):
-        """What comes is another test's, which may have PORT of another driver."""
+        """Starts another test, which may have PORT of another driver."""
         self.port = port
         self.deaths = self.death_count()
         self.forget()
 
     def rest(self):
-        """It is as it was, with its settings."""
+        """Restores the state between tests: healthy, with its settings."""
         commands_may_take(self.guest)
         if self.death_count() != self.deaths:
             self.reload()
@@ -225,7 +223,8 @@ class ConfiguredPort:
         self.guest.check("dmesg -C")
 
     def works(self):
-        """All is as it was set, and both faces work."""
+        """Checks that all settings are as before and that interface and RDMA
+        work."""
         port = self.port
         commands_may_take(self.guest)
         self.until(f"rdma link show {port.ibdev}/1 | grep -q 'state ACTIVE'")

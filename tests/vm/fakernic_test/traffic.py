@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two users of RDMA while something happens to one of two ports: a program there,
-and the kernel's NVMe over Fabrics between both, whose data are compared.
+"""Two users of RDMA during an event at one of two ports: a program there, and
+the kernel's NVMe over Fabrics between both, whose data is compared.
 
-What becomes of the disk is Linux's design: a host keeps trying while its target
-is gone, and gives its controllers up when its own RDMA device goes.
+What happens to the disk is Linux's design: a host retries while its target is
+away, and removes its controllers when its own RDMA device is removed.
 """
 
 import itertools
@@ -13,14 +13,14 @@ from fakernic_lab.guest import Result
 from . import rdma, ulp
 
 TARGET, HOST = 0, 1
-LIMIT_S = 200           # of the writer, and of the program
-# How long a target may keep what belonged to a host that has vanished.
+LIMIT_S = 200           # time limit of the writer and of the program
+# How long a target may keep objects of a host that was lost.
 FORGETS_S = 60
 
 
 class Detached:
-    """A job that its guest's agent does not know of: that one ends what it has
-    started when its port is closed for a moment, as it is over S3."""
+    """A job that its guest's agent does not know. The agent ends its jobs when
+    its port is closed, as happens over S3."""
 
     serial = itertools.count(1)
 
@@ -41,7 +41,7 @@ class Detached:
             cat {self.file}.pid""").strip()
 
     def poll(self):
-        """Its Result once it has ended."""
+        """Returns its Result once it has ended."""
         code = self.guest.run(f"cat {self.file}.code 2>/dev/null").out.strip()
         return Result(self.script, int(code), self.guest.check(
             f"cat {self.file}.out"), "") if code else None
@@ -54,13 +54,13 @@ class Detached:
         return result
 
     def end(self):
-        """It, and all that it has started."""
+        """Ends it and its children."""
         self.guest.check(f"kill -- -{self.pid}")
 
 
 class Traffic:
-    """Both are under way; HURT is the number of the port with the program. At
-    its end() nothing may be left."""
+    """Both users at work; AFFECTED is the number of the port with the program.
+    end() checks that nothing is left."""
 
     def __init__(self, lab, affected):
         self.ports = lab.ports
@@ -82,8 +82,8 @@ class Traffic:
     # ---- the program ---------------------------------------------------------
 
     def start_program(self, once=""):
-        """It writes to itself until it is told of the device's end; ONCE, as
-        rdma_unplug has it, if the device goes for good."""
+        """Starts a program that writes to itself until the device is removed.
+        ONCE, as rdma_unplug has it: the device does not come back."""
         self.program = Detached(
             self.port.guest, "RDMAV_ALLOW_DISASSOC_DESTROY=1 exec rdma_unplug "
             f"{once}", LIMIT_S)
@@ -96,7 +96,7 @@ class Traffic:
         assert result.ok and result.out.split() == ["running", "done"], result
 
     def end_program(self):
-        """It was told of nothing and is at work."""
+        """Ends a program that has got no event and is at work."""
         assert self.program.poll() is None, self.program.poll()
         self.program.end()
 
@@ -108,19 +108,21 @@ class Traffic:
                                        self.ports[HOST].guest, script, timeout))
 
     def goes_on(self):
-        """What was written before, meanwhile and now is what is read."""
+        """Checks that reads return what was written before, during and after
+        the event."""
         self.writing.goes_on()
         self.writing.stop()
 
     def was_lost(self):
-        """Its writer was told, and its node is gone."""
+        """Checks that its writer got an error and its node is removed."""
         result = self.writing.job.wait()
         assert not result.ok and not result.timed_out, result
         self.disk.on_host("again test ! -e /dev/nvme0")
 
     def recovers(self):
-        """After the target's RDMA device has gone, the host writes on as soon as
-        it listens again; after its own, it has to be told to connect."""
+        """After a removal of the target's RDMA device the host continues once
+        the target listens again. After one of its own device the host has to
+        connect again."""
         if self.affected == TARGET:
             self.disk.serve_again()
             self.goes_on()
@@ -141,7 +143,8 @@ class Traffic:
 
 
 def across(server, client, seconds):
-    """Jobs of a pair that writes for so long from one port to the other."""
+    """Returns jobs of a pair that writes for that long from one port to the
+    other."""
     words = f"-F -D {seconds} -s 4096"
     jobs = [Detached(
         server.guest, f"exec ib_write_bw -d {server.ibdev} -x {server.gid_index()} "

@@ -10,8 +10,8 @@ from . import rdma
 PORT = 7010
 TX_OFF, TX_ON, TX_ONESTEP = range(3)
 RX_NONE, RX_ALL = range(2)
-# One datagram to whom a connection was made to first; what its stamp was, and
-# the card's clock before and after, in ns.
+# One datagram to the peer of an earlier connection; its stamp, and the card's clock
+# before and after, in ns.
 SCRIPT = """
 import ctypes, fcntl, glob, json, os, select, socket, struct, sys, time
 SIOCSHWTSTAMP, SIOCGHWTSTAMP = 0x89b0, 0x89b1
@@ -73,21 +73,22 @@ print(json.dumps({"set": settings, "get": shown, "receive": receive,
 
 
 def configure(port, tx, rx):
-    """SIOCSHWTSTAMP; what the card then does."""
+    """Calls SIOCSHWTSTAMP; returns the card's new setting."""
     port.guest.write("/tmp/tstamp.py", SCRIPT)
     return json.loads(port.guest.check(
         f"python3 /tmp/tstamp.py set {port.netdev} {tx} {rx}"))
 
 
 def configured(port):
-    """SIOCGHWTSTAMP."""
+    """Calls SIOCGHWTSTAMP."""
     return json.loads(port.guest.check(
         f"python3 /tmp/tstamp.py get {port.netdev}"))
 
 
 def one_datagram(a, b, patience):
-    """From b to a: ((before, stamp, after) in ns, of the card's clock at a, the
-    same at b); a stamp is 0 where there was none within PATIENCE seconds."""
+    """Sends a datagram from b to a. Returns (before, stamp, after) in ns of
+    the clock of the card at a, and the same at b. A stamp is 0 if there was
+    none within PATIENCE seconds."""
     pair = rdma.run_pair(
         a, b, f"python3 /tmp/tstamp.py receive {a.netdev} {PORT}",
         f"python3 /tmp/tstamp.py send {b.netdev} {PORT} {a.ip4} {patience}",
@@ -96,8 +97,8 @@ def one_datagram(a, b, patience):
 
 
 def check(a, b):
-    """Both ends tell the time of a frame, by their own cards' clocks; and
-    neither does that is not asked to."""
+    """Both ends have the time of a frame by their own card's clock, and none
+    if not configured."""
     try:
         assert configure(a, TX_OFF, RX_ALL) == [TX_OFF, RX_ALL]
         assert configure(b, TX_ON, RX_NONE) == [TX_ON, RX_NONE]

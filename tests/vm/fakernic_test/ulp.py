@@ -2,9 +2,9 @@
 """The kernel's users of RDMA, each between two guests: a service of the first
 that the second uses.
 
-Each can be served and unserved, connected and disconnected. write() is a script
-of the second guest that moves data and compares what comes back, compare() looks
-at the first one's copy.
+Each can be served and unserved, connected and disconnected. write() is a
+script of the second guest that moves data and compares what it reads back.
+compare() checks the copy in the first guest.
 """
 
 import time
@@ -13,16 +13,16 @@ from fakernic_lab.errors import CommandFailed
 from . import nvme
 
 LIMIT = 100
-# How long a host asks a target that refuses it.
+# How long a host retries while the target refuses.
 CONNECTS_S = 60
-# How long a connection and a megabyte may take.
+# Time limit of a connection with a megabyte of data.
 ASKS_S = 20
 TARGET = "/sys/kernel/config/target"
 RAMDISK = f"""
     modprobe brd rd_nr=1 rd_size=65536
     mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
     """
-# A block device of LIO, of the RAM disk.
+# The RAM disk as a block device of LIO.
 LIO_DISK = f"""
     {RAMDISK}
     modprobe -a target_core_mod target_core_iblock
@@ -36,7 +36,7 @@ FUNCTIONS = """
               cat /tmp/again >&2; return 1; }
     same_sum() { [ "$(cat)" = "$(cat /tmp/sum)" ]; }
     """
-# For who wonders what sockets wait for.
+# Shows what sockets wait for.
 STATE = """
     rdma link
     ss -tan
@@ -51,8 +51,8 @@ class Ulp:
     """A service of the first guest, used by the second."""
 
     modules = ()
-    # The second's connections are made anew when its card comes again; when the
-    # first serves again, whose machine has begun anew.
+    # Whether the second guest reconnects after its card was replaced, and after the
+    # machine of the first has rebooted.
     outlives_its_card = True
     outlives_its_target = True
 
@@ -83,34 +83,35 @@ class Ulp:
         self.unserve()
 
     def stubborn(self):
-        """A script that writes, of who does not mind that his address is gone."""
+        """Returns a script that writes while its address may be removed."""
         return self.write(1)
 
     def anew(self):
-        """A script that writes on after the target's machine has begun anew."""
+        """Returns a script that continues after the target's machine has
+        rebooted."""
         return self.stubborn()
 
     def tried_again(self, limit):
-        """A script that begins to write anew whenever it has failed, or takes
-        longer than so many seconds."""
+        """Returns a script that restarts a write after a failure, or after
+        that many seconds."""
         self.host.guest.write("/tmp/tried", f"{FUNCTIONS}\nset -e\n{self.write(1)}")
         limit *= self.host.vm.patience
         return f"again timeout {limit} bash /tmp/tried\n"
 
     def move(self, count=4):
-        """So many megabytes, compared at both ends."""
+        """Moves that many megabytes and compares them on both sides."""
         self.on_host(f"set -e\n{self.write(count)}")
         self.compare(count)
 
 
 class Disk(Ulp):
-    """One whose service is a disk: self.disk. No file takes its place (nocreat)
-    when it has gone."""
+    """A service that is a disk: self.disk. With nocreat no file replaces a
+    removed disk."""
 
     pattern = "sd"
 
     def new_disk(self, login):
-        """The disk that appears with a login."""
+        """Returns the disk that appears with a login."""
         return self.on_host(f"""
             set -e
             ls -d /sys/block/{self.pattern}* 2>/dev/null >/tmp/before || :
@@ -134,23 +135,24 @@ class Disk(Ulp):
             """
 
     def anew(self):
-        """What was written just before is not on the target's new RAM disk."""
+        """Data written just before the reboot is not on the target's new RAM
+        disk."""
         return (f"dd if=/dev/zero of={self.disk} bs=64k count=16 oflag=direct "
                 "conv=nocreat\n")
 
     def compare(self, count):
-        # Past what was cached of it when it was looked at before.
+        # Behind the blocks that were cached when the disk was found.
         there = self.on_target(f"dd if=/dev/ram0 bs=1M count={count} "
                                "iflag=direct status=none | sha256sum")
         assert there == self.on_host("sha256sum </tmp/data")
 
 
 class Nvme(Disk):
-    """NVMe over Fabrics; the host tries for ten minutes to connect again."""
+    """NVMe over Fabrics; the host retries its connection for ten minutes."""
 
     pattern = "nvme"
     queues = 2
-    # A new one is another one, which the host refuses.
+    # A new disk has another ID, which the host refuses.
     outlives_its_target = False
 
     def serve(self):
@@ -158,7 +160,7 @@ class Nvme(Disk):
                                           srq="N"))
 
     def serve_again(self):
-        """Linux's target listens no more once its RDMA device has gone."""
+        """Linux's target stops listening when its RDMA device is removed."""
         self.on_target(nvme.TARGET_AGAIN)
 
     def unserve(self):
@@ -170,9 +172,9 @@ class Nvme(Disk):
         assert self.disk.startswith("/dev/nvme"), self.disk
 
     def connect_again(self):
-        """A card gives the same numbers to queue pairs as before it was reset, of
-        which its peer has not heard: a connection is then refused, once, as a
-        stale one (IBTA 12.9.8.3), and what there was is let go of."""
+        """A card that was reset gives queue pairs the same numbers as before,
+        which the peer does not know. A connection is then refused once as
+        stale (IBTA 12.9.8.3), and the peer releases the old one."""
         deadline = time.monotonic() + CONNECTS_S
         while True:
             try:
@@ -244,8 +246,8 @@ class Iser(Disk):
 
 
 class Srp(Disk):
-    """SCSI RDMA protocol, by rdma_cm, as RoCE wants it. Of who logs in, ib_srpt
-    knows the address that was called, not the caller's: that one has access."""
+    """SCSI RDMA protocol, by rdma_cm, as RoCE requires. ib_srpt knows the
+    address that was called, not the caller's, and grants access by that."""
 
     port = 5555
     outlives_its_card = False
@@ -253,7 +255,7 @@ class Srp(Disk):
     def __init__(self, ports):
         super().__init__(ports)
         self.made = f"{TARGET}/srpt/$name"
-        # What names a target: its first GID's last half.
+        # The name of a target: the last half of its first GID.
         self.name = (
             f"gid=$(cat /sys/class/infiniband/{self.target.ibdev}/ports/1/gids/0)\n"
             "name=${gid#*:*:*:*:}\n")
@@ -296,7 +298,7 @@ class Srp(Disk):
             add=$(ls /sys/class/infiniband_srp/*/add_target)
             echo id_ext={guid},ioc_guid={guid},dest={self.address}:{self.port} >$add
             """)
-        # It connects again for as long as it takes.
+        # It reconnects without a time limit.
         self.on_host("""
             set -e
             cd /sys/class/srp_remote_ports/port-*
@@ -376,7 +378,8 @@ class Nfs(Ulp):
             """
 
     def anew(self):
-        """Its file was on a tmpfs: who has it open is told that it is gone."""
+        """The file was on a tmpfs, so a program that has it open gets an
+        error."""
         return self.tried_again(100)
 
     def compare(self, count):
@@ -388,7 +391,7 @@ SOCKETS = "/usr/share/fakernic/ulp_sockets.py"
 
 
 class Sockets(Ulp):
-    """One whose users are sockets: an echo server, whose answers are compared."""
+    """A service used by sockets: an echo server, whose answers are compared."""
 
     def serve(self):
         self.on_target(f"modprobe -a {' '.join(self.modules)}")
@@ -402,7 +405,8 @@ class Sockets(Ulp):
         self.unload(self.target)
 
     def connect(self):
-        """It goes by RDMA: a queue pair of the kernel's is there."""
+        """Checks that a queue pair of the kernel exists, so that data uses
+        RDMA."""
         self.on_host(f"modprobe -a {' '.join(self.modules)}")
         self.on_host(self.write(1))
         qps = self.on_host("rdma resource show qp")
@@ -420,7 +424,7 @@ class Sockets(Ulp):
                 f"{self.host.ip4} {count}\n")
 
     def compare(self, count):
-        """The program did."""
+        """The program has compared the data."""
 
 
 class Rds(Sockets):
@@ -431,15 +435,17 @@ class Rds(Sockets):
     owner = "rdma_cm"
 
     def stubborn(self):
-        """A datagram to who does not listen yet is lost, and its answer."""
+        """A datagram to a peer that does not listen yet is lost, and its
+        answer."""
         return self.tried_again(20)
 
 
 class Smc(Sockets):
-    """Shared memory communications: TCP's sockets, carried by RDMA. Version 1
-    wants GIDs of RoCE version 1; for version 2 both are of one "enterprise".
-    The kernel's retries last for about a second: a longer cut ends connections.
-    Who waits for his peer looks for him every two seconds (30 is usual)."""
+    """Shared memory communications: TCP sockets over RDMA. Version 1 needs
+    GIDs of RoCE version 1; with version 2 both guests are in one "enterprise".
+    The kernel retries for about a second, so a longer link loss ends
+    connections. A waiting side checks its peer every two seconds (30 by
+    default)."""
 
     modules = ("smc",)
     family = "smc"
@@ -462,8 +468,8 @@ class Smc(Sockets):
             python3 {SOCKETS} join FAKERNIC""")
 
     def write_until_told(self):
-        """A job that writes on, by RDMA, until its connection ends; it has begun. One
-        that SMC-R could not agree upon is TCP's, and made anew."""
+        """Returns a job that writes over RDMA until its connection ends. A
+        connection that SMC-R falls back from uses TCP, and is made again."""
         for _ in range(3):
             before = self.host.counters()["rx_roce"]
             job = self.host.guest.start(self.write(1 << 20), 300)
@@ -478,7 +484,8 @@ class Smc(Sockets):
         raise AssertionError("SMC-R goes by TCP")
 
     def connect_again(self):
-        """By RDMA: what is asked for before SMC-R knows of the port is TCP's."""
+        """Connects until RDMA is used: before SMC-R knows the port it falls
+        back to TCP."""
         deadline = time.monotonic() + LIMIT * self.host.vm.patience
         asked = []
         while time.monotonic() < deadline:
@@ -487,7 +494,7 @@ class Smc(Sockets):
             if asked[-1].ok and f"comm [{self.owner}]" in asked[-1].out:
                 return
             time.sleep(0.2)
-        raise AssertionError(f"{len(asked)} times not by RDMA: "
+        raise AssertionError(f"{len(asked)} tries did not use RDMA: "
                              f"{asked[0]} ... {asked[-1]}"
                              + "".join(port.guest.run(STATE).out
                                        for port in self.ports))
@@ -498,7 +505,8 @@ ULPS = {"nvme": Nvme, "iser": Iser, "srp": Srp, "nfs": Nfs, "rds": Rds,
 
 
 def counts(ports):
-    """Of `rdma resource`, but for CQs: the core keeps those of its users."""
+    """Returns the counts of `rdma resource` without CQs, as the core keeps its
+    own."""
     return [nvme.counts(port) for port in ports]
 
 
@@ -510,8 +518,8 @@ def nothing_left(ports, before):
 
 
 class Writing:
-    """Data is written and compared, or what SCRIPT does, again and again until
-    stop(). START makes a job of it."""
+    """Writes and compares data, or runs SCRIPT, repeatedly until stop(). START
+    creates its job."""
 
     def __init__(self, ulp, timeout, count=4, script=None, start=None):
         self.ulp = ulp
@@ -527,7 +535,7 @@ class Writing:
         self.goes_on(1)
 
     def goes_on(self, times=2):
-        """So many more rounds have come to their end."""
+        """Waits for that many more rounds."""
         self.ulp.on_host(f"""
             wanted=$(($(wc -l </tmp/io) + {times}))
             for i in $(seq {5 * self.timeout}); do

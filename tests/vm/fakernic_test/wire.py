@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a capture holds, judged without any of fakernic's own code.
+"""What a capture has, judged without any of fakernic's own code.
 
-frames() reads a pcap file, RoceFrame takes one RoCEv2 frame apart, icrc()
-computes what its last four bytes must be (zlib's CRC-32 over what annex A17
-of the IBTA specification leaves invariant), and tshark_complaints() asks
-Wireshark's dissectors.
+frames() reads a pcap file, RoceFrame parses one RoCEv2 frame, icrc() computes
+its last four bytes (zlib's CRC-32 over the fields that annex A17 of the IBTA
+specification calls invariant), and tshark_complaints() asks Wireshark's
+dissectors.
 """
 
 import struct
@@ -14,12 +14,12 @@ import zlib
 ROCE_PORT = 4791
 UD = 3                  # the service in the upper bits of a BTH opcode
 
-# What RoceFrame.headers() has, as Wireshark names it.
+# Wireshark's names of the fields of RoceFrame.headers().
 HEADERS = ("infiniband.bth.p_key", "infiniband.deth.q_key",
            "infiniband.deth.srcqp", "vlan.priority",
            "ip.dsfield.dscp", "ipv6.tclass.dscp", "udp.srcport")
 
-# Guesses at what an InfiniBand payload could be: here it is random bytes.
+# Heuristics for InfiniBand payloads, which are random bytes here.
 GUESSERS = ("smcr_infiniband", "smb_direct_infiniband", "rpcrdma_infiniband",
             "nvme_rdma", "lnet_ib", "iser_infiniband", "eth_over_ib",
             "mellanox_eoib", "sdp_infiniband", "fc_infiniband",
@@ -28,7 +28,7 @@ GUESSERS = ("smcr_infiniband", "smb_direct_infiniband", "rpcrdma_infiniband",
 
 
 def timed_frames(path):
-    """The frames of a pcap file, each behind its time in microseconds."""
+    """Yields the frames of a pcap file with their times in microseconds."""
     data = path.read_bytes()
     order = "<" if data[:4] == b"\xd4\xc3\xb2\xa1" else ">"
     offset = 24
@@ -42,12 +42,12 @@ def timed_frames(path):
 
 
 def frames(path):
-    """The same without it."""
+    """Yields the frames without their times."""
     return (data for _, data in timed_frames(path))
 
 
 class RoceFrame:
-    """The header fields of one RoCEv2 frame; when it was captured."""
+    """The header fields of one RoCEv2 frame, and its time."""
 
     def __init__(self, data, time_us=None):
         self.data = data
@@ -97,7 +97,7 @@ class RoceFrame:
         self.target = header[24:40]
 
     def headers(self):
-        """Fields that somebody asked for: see HEADERS."""
+        """Returns the header fields of HEADERS."""
         dscp = self.tclass >> 2
         return (self.pkey, self.qkey, self.source_qp, self.pcp,
                 dscp if self.family == 4 else None,
@@ -107,9 +107,9 @@ class RoceFrame:
         return self.end == self.ip_at + self.total_length <= len(self.data)
 
     def right_icrc(self):
-        """CRC-32 over eight bytes of ones (the LRH that RoCE has not) and the
-        packet from the IP header on, what routers change replaced by ones.
-        """
+        """Returns the CRC-32 over eight bytes of ones (for the LRH, which RoCE
+        lacks) and the packet from the IP header on, with the fields that
+        routers change as ones."""
         packet = bytearray(self.data[self.ip_at:self.end - 4])
         if self.family == 4:
             for at in (1, 8, 10, 11):       # TOS, TTL, header checksum
@@ -138,8 +138,8 @@ def roce_frames(path):
 
 
 def flow_label_to_port(label):
-    """The UDP source port that goes with a flow label: both halves of its 20
-    bits, folded into the 14 that the range 0xc000..0xffff leaves."""
+    """Returns the UDP source port of a flow label: both halves of its 20 bits,
+    folded into the 14 bits of the range 0xc000..0xffff."""
     return 0xc000 | (label & 0x3fff) ^ label >> 14
 
 
@@ -156,13 +156,15 @@ def tshark(path, *options):
 
 
 def tshark_complaints(path):
-    """The InfiniBand frames that Wireshark calls malformed or warns of."""
+    """Returns the InfiniBand frames that Wireshark calls malformed or warns
+    about."""
     return tshark(path, "-Y", "(infiniband || udp.dstport == 4791) && "
                   "(_ws.malformed || _ws.expert.severity >= warning)")
 
 
 def tshark_headers(path):
-    """What Wireshark reads in all it takes for InfiniBand: see HEADERS."""
+    """Returns the fields of HEADERS that Wireshark reads from each InfiniBand
+    frame."""
     options = ["-Y", "infiniband.bth", "-T", "fields"]
     for name in HEADERS:
         options += ["-e", name]
