@@ -34,6 +34,8 @@ myst_heading_anchors = 4
 html_theme = "alabaster"
 html_theme_options = {"fixed_sidebar": True, "page_width": "auto",
                       "body_max_width": "60em"}
+html_static_path = ["static"]
+html_css_files = ["narrow.css"]
 html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False
@@ -97,6 +99,13 @@ def source_pages(app):
                      "parents": []}, "page.html"
 
 
+def link_to_menu(app, pagename, templatename, context, doctree):
+    """A link to the menu, which narrow.css puts behind the document."""
+    if context.get("body"):
+        context["body"] = ('<a class="to-menu" href="#searchbox">Menu and '
+                           f'search</a>{context["body"]}')
+
+
 def front_door(app, error):
     """The site's own address leads to the index."""
     if not error:
@@ -111,4 +120,5 @@ def setup(app):
     app.connect("source-read", add_menu)
     app.connect("doctree-read", show_sources, priority=100)
     app.connect("html-collect-pages", source_pages)
+    app.connect("html-page-context", link_to_menu)
     app.connect("build-finished", front_door)
