@@ -264,7 +264,8 @@ static int fakernic_odp_update_pages(struct fakernic_odp *odp,
 
 /* Makes the device stop using these pages. Caller holds umem_mutex. */
 static void fakernic_odp_remove_pages(struct fakernic_odp *odp,
-				      struct ib_umem_odp *umem, u64 start, u64 end)
+				      struct ib_umem_odp *umem, u64 start,
+				      u64 end)
 {
 	size_t i = (start - ib_umem_start(umem)) >> umem->page_shift;
 	size_t past = (end - ib_umem_start(umem)) >> umem->page_shift;
