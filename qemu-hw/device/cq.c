@@ -259,6 +259,7 @@ void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
         fakernic_cq_fail(s, cq);
         return;
     }
+    /* journey: cqe */
     fakernic_cqe_encode(&cqe, completion);
     cqe.owner = !(cq->pi & cq->ring.depth);
     fakernic_cq_stamped(s, cq);
@@ -276,6 +277,7 @@ void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
     fakernic_record(s, CQE_VISIBLE, 0, cq->id, cq->pi, completion->qpn,
                     completion->wqe_index);
     cq->pi++;
+    /* journey: end */
     solicited = (completion->flags & FAKERNIC_CQE_SOLICITED) ||
                 completion->status != FAKERNIC_WC_SUCCESS;
     if (solicited) {

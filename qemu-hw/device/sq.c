@@ -385,6 +385,7 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
         fakernic_fault_stall(s, ROCE_FAULT_SEND_WQE, qpn, 0);
         return ROCE_FETCH_NONE;
     }
+    /* journey: fetch */
     wr->opcode = hdr->opcode;
     wr->flags = hdr->flags;
     /* The start of the WQE after a bad one is unknown: assume one block. */
@@ -396,6 +397,7 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     fakernic_record(s, WQE, 0, qpn, wr->index, hdr->opcode, count,
                     wr->format_error);
     qp->sq_ci += count;
+    /* journey: end */
     fakernic_sq_null(s, wr);
     wr->forced_status = 0;
     if (rule && rule->act == ROCE_FAULT_FAIL) {

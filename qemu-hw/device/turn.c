@@ -245,6 +245,7 @@ static void fakernic_turn_trace(FakernicState *s, size_t len, bool loopback)
                     info->opcode, info->attempt, len, loopback, info->roce);
 }
 
+/* journey: turn */
 /*
  * Sends the engine's next frame; false: there is none. While the wire is
  * blocked, the engine makes loopback frames only.
@@ -267,6 +268,7 @@ static bool fakernic_turn_frame(FakernicState *s)
     }
     return true;
 }
+/* journey: end */
 
 /* The engine made no frame, but has not yet looked at everything that may make
  * one. */
