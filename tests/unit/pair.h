@@ -214,6 +214,18 @@ static inline void pair_free(Pair *p)
     fake_host_free(p->b.host);
 }
 
+static inline Pair pair_new(uint8_t type)
+{
+    Pair p;
+
+    pair_init(&p, type);
+    return p;
+}
+
+/* Declares a pair, which is freed at the end of the block. */
+#define PAIR(name, type) \
+    __attribute__((cleanup(pair_free))) Pair name = pair_new(type)
+
 static inline bool pair_lost(const PairHost *h)
 {
     unsigned i;
@@ -320,6 +332,24 @@ static inline RoceSendWr pair_rdma_wr(const PairHost *h, const PairHost *peer,
     wr.rdma.remote_address = PAIR_MEMORY + offset;
     wr.rdma.rkey = peer->key;
     return wr;
+}
+
+/* Posts pair_wr() to host a. */
+static inline void pair_post(Pair *p, uint32_t index, uint8_t opcode,
+                             uint32_t offset, uint32_t length)
+{
+    RoceSendWr wr = pair_wr(&p->a, index, opcode, offset, length);
+
+    pair_send(p, &p->a, &wr);
+}
+
+/* Posts pair_rdma_wr() to host a, for the memory of b. */
+static inline void pair_post_rdma(Pair *p, uint32_t index, uint8_t opcode,
+                                  uint32_t offset, uint32_t length)
+{
+    RoceSendWr wr = pair_rdma_wr(&p->a, &p->b, index, opcode, offset, length);
+
+    pair_send(p, &p->a, &wr);
 }
 
 static inline void pair_post_recv(PairHost *h, const RoceRecvWr *wr)

@@ -318,9 +318,8 @@ static void migrated_qp_takes_either_bit(void)
 
     for (i = 0; i < 4; i++) {
         RocePacket packet;
-        Pair p;
+        PAIR(p, types[i % 2]);
 
-        pair_init(&p, types[i % 2]);
         packet = pair_packet(&p.a, &p.b, ROCE_BTH_WRITE_ONLY, PAIR_PSN);
         packet.opcode |= i % 2 ? ROCE_BTH_UC : 0;
         packet.mig_req = i / 2;
@@ -330,7 +329,6 @@ static void migrated_qp_takes_either_bit(void)
         pair_inject(&p, &p.b, &packet, "abcd", 4);
         CHECK_MEM(p.b.memory, "abcd", 4);
         CHECK_EQ(mig_state(&p.b), FAKERNIC_MIG_MIGRATED);
-        pair_free(&p);
     }
 }
 

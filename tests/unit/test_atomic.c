@@ -140,9 +140,8 @@ static void masked_ones_arrive(void)
 
     for (i = 0; i < TEST_COUNT(services); i++) {
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, services[i]);
 
-        pair_init(&p, services[i]);
         memset(p.b.memory + 0x1000, 0xff, 8);
         wr = atomic_wr(&p, 0, FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP);
         wr.atomic.swap_or_add = 0x0f;
@@ -164,7 +163,6 @@ static void masked_ones_arrive(void)
         CHECK_EQ(atomic_value(&p.a, 8), 0xffffffffffffff0f);
         CHECK_EQ(atomic_value(&p.a, 16), 0xffffffffffffff0f);
         CHECK_EQ(atomic_value(&p.b, 0x1000), 0x0000000000000010);
-        pair_free(&p);
     }
 }
 
@@ -178,9 +176,8 @@ static void masked_packets(void)
         RocePacket packet;
         RoceSendWr wr;
         uint8_t *eth;
-        Pair p;
+        PAIR(p, services[i / 2]);
 
-        pair_init(&p, services[i / 2]);
         wr = atomic_wr(&p, 0, i % 2 ? FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD
                                     : FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP);
         wr.atomic.compare_mask = 0x1122334455667788;
@@ -200,7 +197,6 @@ static void masked_packets(void)
         CHECK_EQ(pair_opcode(&packet), ROCE_BTH_ATOMIC_ACK);
         CHECK_EQ(packet.opcode >> 5, i / 2 ? 5 : 0);
         CHECK_EQ(packet.atomic_ack, 0);
-        pair_free(&p);
     }
 }
 
@@ -211,9 +207,8 @@ static void masked_ones_are_executed_once(void)
 
     for (i = 0; i < TEST_COUNT(services); i++) {
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, services[i]);
 
-        pair_init(&p, services[i]);
         pair_lose(&p.b, 1);
         pair_lose(&p.b, 2);
         wr = atomic_wr(&p, 0, FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD);
@@ -230,7 +225,6 @@ static void masked_ones_are_executed_once(void)
         CHECK_EQ(atomic_value(&p.a, 8), 0x0101010101010101);
         CHECK_EQ(atomic_value(&p.b, 0x1000), 0x0202020202020202);
         CHECK(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES) >= 2);
-        pair_free(&p);
     }
 }
 
@@ -260,9 +254,8 @@ static void masked_ones_are_refused(void)
     for (i = 0; i < TEST_COUNT(cases); i++) {
         RoceQpAttr attr = { .access_flags = cases[i].access };
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, cases[i].type);
 
-        pair_init(&p, cases[i].type);
         CHECK_EQ(pair_modify(&p.b, 0, FAKERNIC_QP_ATTR_ACCESS_FLAGS, &attr),
                  FAKERNIC_CMD_OK);
         wr = atomic_wr(&p, 0, FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP);
@@ -276,7 +269,6 @@ static void masked_ones_are_refused(void)
         CHECK_EQ(p.b.host->event_count, cases[i].remote != 0);
         CHECK_EQ(p.b.host->events[0].vendor_err, cases[i].remote);
         CHECK_EQ(atomic_value(&p.b, 0x1000), 0);
-        pair_free(&p);
     }
 }
 

@@ -71,9 +71,8 @@ static void cnps_keep_their_distance(void)
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
     unsigned sent = 0;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     for (p.now = 0; p.now < 500000; p.now += 1000) {
         mark(&p);
         sent += pair_take(&p, &p.b, buf, &packet);
@@ -81,7 +80,6 @@ static void cnps_keep_their_distance(void)
     CHECK_EQ(sent, 10);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_CNP), 10);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_ECN_MARKED), 500);
-    pair_free(&p);
 }
 
 /* On the wire, that is: one that waits is not close to the next. */
@@ -89,9 +87,8 @@ static void a_cnp_that_waits_keeps_its_distance(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     mark(&p);
     p.now = 49000;
     CHECK(pair_take(&p, &p.b, buf, &packet));
@@ -102,7 +99,6 @@ static void a_cnp_that_waits_keeps_its_distance(void)
     mark(&p);
     CHECK(pair_take(&p, &p.b, buf, &packet));
     CHECK_EQ(packet.opcode, ROCE_BTH_CNP);
-    pair_free(&p);
 }
 
 static void only_ce_is_a_mark(void)
@@ -110,9 +106,8 @@ static void only_ce_is_a_mark(void)
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
     unsigned ecn;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     for (ecn = 0; ecn < CE; ecn++) {
         packet = pair_packet(&p.a, &p.b, ROCE_BTH_ACK, PAIR_PSN);
         packet.traffic_class = (uint8_t)ecn;
@@ -120,7 +115,6 @@ static void only_ce_is_a_mark(void)
     }
     CHECK(!pair_take(&p, &p.b, buf, &packet));
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_ECN_MARKED), 0);
-    pair_free(&p);
 }
 
 /* What fails its checks causes no traffic, and a CNP never another. */
@@ -129,9 +123,8 @@ static void no_cnp_for_strangers_and_cnps(void)
     uint8_t buf[ROCE_FRAME_MAX];
     static const uint8_t zeros[16];
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_ONLY, PAIR_PSN);
     packet.traffic_class = CE;
     packet.sgid[15] = 9;
@@ -143,7 +136,6 @@ static void no_cnp_for_strangers_and_cnps(void)
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_ECN_MARKED), 2);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_ADDRESS), 1);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_CNP), 1);
-    pair_free(&p);
 }
 
 static uint32_t datagram_qp(PairHost *h)
@@ -171,9 +163,8 @@ static void marked_datagram_is_answered(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     p.b.qpn = datagram_qp(&p.b);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_UD | ROCE_BTH_SEND_ONLY, 7);
     packet.traffic_class = 8 | CE;
@@ -191,7 +182,6 @@ static void marked_datagram_is_answered(void)
     cnp(&p, &p.a, &p.b);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_CNP), 1);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RATE_CUTS), 0);
-    pair_free(&p);
 }
 
 /*
@@ -203,9 +193,8 @@ static void marked_datagrams_to_groups_are_counted(void)
     static const uint8_t group[16] = { [10] = 0xff, 0xff, 224, 1, 2, 3 };
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     p.b.qpn = datagram_qp(&p.b);
     CHECK_EQ(roce_mcast_attach(p.b.r, group, p.b.qpn), FAKERNIC_CMD_OK);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_UD | ROCE_BTH_SEND_ONLY, 7);
@@ -217,16 +206,14 @@ static void marked_datagrams_to_groups_are_counted(void)
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_ROCE), 1);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_ECN_MARKED), 1);
     CHECK(!pair_take(&p, &p.b, buf, &packet));
-    pair_free(&p);
 }
 
 static void cnps_are_judged_like_requests(void)
 {
     static const uint8_t zeros[16];
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     p.a.r->limits.dcqcn = true;
     packet = pair_packet(&p.b, &p.a, ROCE_BTH_CNP, 0);
     packet.sgid[15] = 77;
@@ -245,7 +232,6 @@ static void cnps_are_judged_like_requests(void)
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_DROP_QP_STATE), 1);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RX_CNP), 0);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RATE_CUTS), 0);
-    pair_free(&p);
 }
 
 /* A CNP owed does not outlive the QP's way into error. */
@@ -253,13 +239,11 @@ static void failed_qp_sends_no_cnp(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     mark(&p);
     roce_qp_error(p.b.r, 0, p.b.qpn, FAKERNIC_VENDOR_CQ_OVERRUN);
     CHECK(!pair_take(&p, &p.b, buf, &packet));
-    pair_free(&p);
 }
 
 /* ---- reaction point ------------------------------------------------------ */
@@ -362,10 +346,8 @@ static void congested_sender_slows_down_and_recovers(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     p.a.r->limits.dcqcn = true;
     p.a.r->limits.link_kbps = 1000000;
     p.now = 100000000;
@@ -376,8 +358,7 @@ static void congested_sender_slows_down_and_recovers(void)
     CHECK_EQ(pair_qp(&p.a)->pace.dcqcn.rate_kbps, 500000);
     pair_qp(&p.b)->rs.epsn = PAIR_PSN;
     pair_qp(&p.a)->pace.next = p.now + 1000;
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 65536);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 65536);
     CHECK(!pair_take(&p, &p.a, buf, &packet));
     p.now = roce_deadline(p.a.r);
     CHECK_EQ(p.now, 100001000);
@@ -388,26 +369,21 @@ static void congested_sender_slows_down_and_recovers(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     p.now += 1000000000;
     CHECK_EQ(roce_dcqcn_rate(&pair_qp(&p.a)->pace.dcqcn, p.now, 1000000), 0);
-    pair_free(&p);
 }
 
 static void without_dcqcn_a_cnp_is_only_counted(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     cnp(&p, &p.b, &p.a);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RX_CNP), 1);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RATE_CUTS), 0);
     CHECK_EQ(pair_qp(&p.a)->pace.dcqcn.rate_kbps, 0);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
     CHECK(pair_take(&p, &p.a, buf, &packet));
     CHECK_EQ(packet.traffic_class, 0);
-    pair_free(&p);
 }
 
 /* ECT(0) is for packets with data: ACKs and READ requests are not marked. */
@@ -418,12 +394,10 @@ static void only_data_is_ecn_capable(void)
     RoceSendWr wr;
     size_t len;
     bool loopback;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     p.a.r->limits.dcqcn = p.b.r->limits.dcqcn = true;
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_READ, 0, 64);
     len = roce_output(p.a.r, 0, buf, &loopback);
     CHECK_EQ(buf[15], 0);
     roce_input(p.b.r, 0, buf, len);
@@ -438,7 +412,6 @@ static void only_data_is_ecn_capable(void)
     }
     CHECK_EQ(packet.opcode, ROCE_BTH_ACK);
     CHECK_EQ(packet.traffic_class, 0);
-    pair_free(&p);
 }
 
 static const Test tests[] = {

@@ -102,9 +102,8 @@ static void held_receive_counts(void)
 {
     uint8_t buf[ROCE_FRAME_MAX] = { 0 };
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     post(&p, 2);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_FIRST, PAIR_PSN);
     pair_inject(&p, &p.b, &packet, buf, PAIR_MTU);
@@ -112,7 +111,6 @@ static void held_receive_counts(void)
     CHECK_EQ(packet.aeth.msn, 0);
     CHECK_EQ(packet.aeth.syndrome, 2);
     CHECK_EQ(fake_queue_left(p.b.host, FAKE_RQ, p.b.qpn), 1);
-    pair_free(&p);
 }
 
 /* ---- the requester ------------------------------------------------------- */
@@ -121,9 +119,8 @@ static void held_receive_counts(void)
 static void sends_up_to_the_limit(void)
 {
     uint32_t i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     post(&p, 6);
     for (i = 0; i < 8; i++) {
         send_small(&p, i);
@@ -142,7 +139,6 @@ static void sends_up_to_the_limit(void)
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 1);
     CHECK_EQ(p.b.host->completion_count, 6);
     CHECK_EQ(p.a.host->completion_count, 6);
-    pair_free(&p);
 }
 
 /* Receives posted with nobody told of them are found. */
@@ -174,16 +170,13 @@ static void probe_is_one_packet(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     pair_fill(p.a.memory, 2560, 9);
     write_small(&p, 0);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 0, FAKERNIC_WC_SUCCESS);
-    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 2560);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 1, FAKERNIC_SQ_SEND, 0, 2560);
     CHECK(pair_take(&p, &p.a, buf, &packet));   /* and is lost */
     CHECK_EQ(packet.opcode, ROCE_BTH_SEND_FIRST);
     CHECK(packet.ack_req);
@@ -203,7 +196,6 @@ static void probe_is_one_packet(void)
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
     CHECK_MEM(p.b.memory + 8192, p.a.memory, 2560);
-    pair_free(&p);
 }
 
 /* Before the peer has said anything a message goes whole, and alone. */
@@ -211,29 +203,24 @@ static void first_message_goes_whole(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
-    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 4 * PAIR_MTU);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 1, FAKERNIC_SQ_SEND, 0, 4 * PAIR_MTU);
     send_small(&p, 2);
     for (i = 0; i < 4; i++) {
         CHECK(pair_take(&p, &p.a, buf, &packet));
     }
     CHECK_EQ(packet.opcode, ROCE_BTH_SEND_LAST);
     CHECK(!pair_take(&p, &p.a, buf, &packet));
-    pair_free(&p);
 }
 
 /* What takes no receive does not wait for one, but keeps its place. */
 static void writes_do_not_wait(void)
 {
     uint32_t i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     for (i = 0; i < 8; i++) {
         write_small(&p, i);
     }
@@ -252,15 +239,13 @@ static void writes_do_not_wait(void)
         pair_expect(&p.a, i == 8 ? FAKERNIC_CQE_SEND : FAKERNIC_CQE_RDMA_WRITE,
                     i, FAKERNIC_WC_SUCCESS);
     }
-    pair_free(&p);
 }
 
 static void write_imm_waits(void)
 {
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE_IMM, 0, 600);
     pair_send(&p, &p.a, &wr);
     wr.index = 2;
@@ -273,7 +258,6 @@ static void write_imm_waits(void)
     pair_run_until(&p, 1000000000);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
-    pair_free(&p);
 }
 
 /* A peer that says 0x1f, as rdma_rxe does, and one with an SRQ. */
@@ -281,9 +265,8 @@ static void silent_peers_do_not_limit(void)
 {
     RocePacket packet;
     uint32_t i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     send_small(&p, 0);
     p.a.mute = true;
     pair_run(&p);
@@ -299,23 +282,20 @@ static void silent_peers_do_not_limit(void)
     pair_run(&p);
     CHECK_EQ(p.a.sent, 8);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_CREDIT_WAITS), 0);
-    pair_free(&p);
 }
 
 /* Nor does XRC (annex A14), whose target never tells. */
 static void xrc_does_not_wait(void)
 {
     uint32_t i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_XRC_INI);
 
-    pair_init(&p, FAKERNIC_QP_XRC_INI);
     p.a.mute = true;
     for (i = 0; i < 8; i++) {
         send_small(&p, i);
     }
     pair_run(&p);
     CHECK_EQ(p.a.sent, 8);
-    pair_free(&p);
 }
 
 /* An ACK said again, with more receives in it, is worth its while. */
@@ -323,9 +303,8 @@ static void unsolicited_ack_lifts_the_limit(void)
 {
     RocePacket packet;
     uint32_t i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     post(&p, 1);
     send_small(&p, 0);
     pair_run(&p);
@@ -348,7 +327,6 @@ static void unsolicited_ack_lifts_the_limit(void)
     }
     pair_run(&p);
     CHECK_EQ(p.a.sent, 4);
-    pair_free(&p);
 }
 
 /* A peer whose MSN is wrong slows things down, and stops nothing. */
@@ -356,9 +334,8 @@ static void wrong_msn_does_not_hang(void)
 {
     RocePacket packet;
     uint32_t i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     for (i = 0; i < 8; i++) {
         send_small(&p, i);
     }
@@ -374,7 +351,6 @@ static void wrong_msn_does_not_hang(void)
         pair_inject(&p, &p.a, &packet, NULL, 0);
         pair_expect(&p.a, FAKERNIC_CQE_SEND, i, FAKERNIC_WC_SUCCESS);
     }
-    pair_free(&p);
 }
 
 /* ---- both ---------------------------------------------------------------- */
@@ -391,9 +367,8 @@ static void skip_messages(Pair *p, uint32_t count)
 static void numbers_wrap(void)
 {
     uint32_t i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     skip_messages(&p, 0xfffffa);
     post(&p, 12);
     for (i = 0; i < 12; i++) {
@@ -406,7 +381,6 @@ static void numbers_wrap(void)
     CHECK_EQ(pair_qp(&p.a)->sq.ssn, 6);
     CHECK_EQ(pair_qp(&p.a)->sq.lsn, 6);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 0);
-    pair_free(&p);
 }
 
 /*
@@ -418,9 +392,8 @@ static void mix_under_loss(unsigned lose_a, unsigned lose_b)
     RoceSendWr wr;
     uint32_t i;
     unsigned posted = 0;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     pair_qp(&p.a)->attr.rnr_retry = pair_qp(&p.a)->retry.rnr_left = 7;
     pair_qp(&p.a)->attr.retry_cnt = pair_qp(&p.a)->retry.retry_left = 7;
     skip_messages(&p, 0xfffffc);
@@ -456,7 +429,6 @@ static void mix_under_loss(unsigned lose_a, unsigned lose_b)
     CHECK_EQ(p.b.host->completion_count, 9);
     CHECK_EQ(pair_qp(&p.b)->rs.msn, 8);
     CHECK(!roce_psn_before(roce_psn_add(8, posted - 9), pair_qp(&p.a)->sq.lsn));
-    pair_free(&p);
 }
 
 static void losses_do_not_break_the_limit(void)
@@ -477,9 +449,8 @@ static void duplicates_do_not_break_the_limit(void)
     unsigned frames = 0;
     bool moved = true;
     uint32_t i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     post(&p, 8);
     for (i = 0; i < 8; i++) {
         send_small(&p, i);
@@ -504,7 +475,6 @@ static void duplicates_do_not_break_the_limit(void)
     CHECK_EQ(p.b.host->completion_count, 8);
     CHECK_EQ(pair_qp(&p.a)->sq.lsn, 8);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 0);
-    pair_free(&p);
 }
 
 static const Test tests[] = {

@@ -80,9 +80,8 @@ static void frames_that_are_broken(void)
     uint8_t good[ROCE_FRAME_MAX], bad[ROCE_FRAME_MAX];
     RocePacket packet;
     size_t len;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     packet = write_packet(&p, ROCE_BTH_WRITE_ONLY, PAIR_PSN);
     packet.payload_len = 0;
     len = roce_wire_finish(good, roce_wire_encode(good, &packet), 0);
@@ -106,7 +105,6 @@ static void frames_that_are_broken(void)
     bad[BTH] = 0xff;
     roce_wire_finish(bad, len - ROCE_ICRC_SIZE, 0);
     put(&p, bad, len, FAKERNIC_STAT_DROP_OPCODE);
-    pair_free(&p);
 }
 
 /* ---- what the QP tells --------------------------------------------------- */
@@ -114,9 +112,8 @@ static void frames_that_are_broken(void)
 static void packets_for_nobody(void)
 {
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     packet = write_packet(&p, ROCE_BTH_UC | ROCE_BTH_SEND_ONLY, PAIR_PSN);
     put_packet(&p, &packet, 4, FAKERNIC_STAT_DROP_OPCODE);
     packet = write_packet(&p, ROCE_BTH_XRC | RESERVED, PAIR_PSN);
@@ -132,7 +129,6 @@ static void packets_for_nobody(void)
     put_packet(&p, &packet, 4, FAKERNIC_STAT_DROP_ADDRESS);
     roce_qp_error(p.b.r, 0, p.b.qpn, FAKERNIC_VENDOR_CQ_OVERRUN);
     put_packet(&p, &packet, 4, FAKERNIC_STAT_DROP_QP_STATE);
-    pair_free(&p);
 }
 
 static void answers_to_nothing(void)
@@ -143,9 +139,8 @@ static void answers_to_nothing(void)
     RocePacket packet;
     RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     for (i = 0; i < TEST_COUNT(opcodes); i++) {
         packet = pair_packet(&p.a, &p.b, opcodes[i], PAIR_PSN);
         put_packet(&p, &packet, 0, FAKERNIC_STAT_DROP_RESPONSE);
@@ -162,7 +157,6 @@ static void answers_to_nothing(void)
     put_packet(&p, &packet, 0, FAKERNIC_STAT_DROP_RESPONSE);
     packet.aeth.syndrome = 0x40;
     put_packet(&p, &packet, 0, FAKERNIC_STAT_DROP_RESPONSE);
-    pair_free(&p);
 }
 
 /*
@@ -173,9 +167,8 @@ static void answers_behind_a_gap(void)
     RocePacket packet;
     RoceSendWr wr;
     uint8_t data[PAIR_MTU] = { 0 };
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     wr = pair_rdma_wr(&p.b, &p.a, 1, FAKERNIC_SQ_RDMA_READ, 0, 4 * PAIR_MTU);
     p.b.mute = true;
     pair_send(&p, &p.b, &wr);
@@ -190,7 +183,6 @@ static void answers_behind_a_gap(void)
                          PAIR_PSN + 2);
     put_packet(&p, &packet, PAIR_MTU, FAKERNIC_STAT_DROP_RESPONSE);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_IMPLIED_NAK), 1);
-    pair_free(&p);
 }
 
 /* ---- UC ------------------------------------------------------------------ */
@@ -204,9 +196,8 @@ static void uc_messages_that_are_lost(void)
 {
     uint8_t data[2 * PAIR_MTU] = { 1 };
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_UC);
 
-    pair_init(&p, FAKERNIC_QP_UC);
     /* The middle of nothing. */
     packet = uc_packet(&p, ROCE_BTH_SEND_MIDDLE, PAIR_PSN);
     put_packet(&p, &packet, PAIR_MTU, FAKERNIC_STAT_DROP_UC);
@@ -234,7 +225,6 @@ static void uc_messages_that_are_lost(void)
     CHECK_MEM(p.b.memory, data, sizeof(data));
     CHECK_EQ(drops(&p.b), 6);
     CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
-    pair_free(&p);
 }
 
 /* UC has no NAK: as if it were lost. */
@@ -243,9 +233,8 @@ static void uc_opcode_that_is_reserved(void)
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
     size_t len;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_UC);
 
-    pair_init(&p, FAKERNIC_QP_UC);
     packet = uc_packet(&p, ROCE_BTH_SEND_ONLY, PAIR_PSN);
     len = roce_wire_finish(buf, roce_wire_encode(buf, &packet), 0);
     buf[BTH] = ROCE_BTH_UC | RESERVED;
@@ -253,7 +242,6 @@ static void uc_opcode_that_is_reserved(void)
     put(&p, buf, len, FAKERNIC_STAT_DROP_OPCODE);
     CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
     CHECK_EQ(pair_qp(&p.b)->rs.epsn, PAIR_PSN);
-    pair_free(&p);
 }
 
 /* ---- datagrams ----------------------------------------------------------- */
@@ -277,9 +265,8 @@ static void make_datagram_qp(PairHost *h)
 static void datagrams_without_a_place(void)
 {
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     make_datagram_qp(&p.b);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_UD | ROCE_BTH_SEND_ONLY, 0);
     packet.deth.qkey = 6;
@@ -296,7 +283,6 @@ static void datagrams_without_a_place(void)
     fake_queue_break(p.b.host, FAKE_RQ, p.b.qpn, FAKERNIC_VENDOR_RQ_DMA);
     put_packet(&p, &packet, 4, FAKERNIC_STAT_DROP_UD_NO_BUFFER);
     pair_expect_event(&p.b, FAKERNIC_EVENT_QP_FATAL);
-    pair_free(&p);
 }
 
 static void multicasts_nobody_joined(void)
@@ -305,9 +291,8 @@ static void multicasts_nobody_joined(void)
         [10] = 0xff, 0xff, 239, 1, 2, 3,
     };
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_UD | ROCE_BTH_SEND_ONLY, 0);
     memcpy(packet.dgid, group, 16);
     put_packet(&p, &packet, 4, FAKERNIC_STAT_DROP_QPN);
@@ -316,7 +301,6 @@ static void multicasts_nobody_joined(void)
     packet = write_packet(&p, ROCE_BTH_SEND_ONLY, 0);
     memcpy(packet.dgid, group, 16);
     put_packet(&p, &packet, 4, FAKERNIC_STAT_DROP_OPCODE);
-    pair_free(&p);
 }
 
 /* Runs last. */

@@ -331,9 +331,8 @@ static void windows_stay_in_their_domain(void)
     };
     uint32_t key, region;
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(roce_mr_create(p.a.r, &init, &region), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mw_create(p.a.r, FAKERNIC_MW_TYPE_2B, 3, 1, &key),
              FAKERNIC_CMD_OK);
@@ -348,7 +347,6 @@ static void windows_stay_in_their_domain(void)
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_BIND_MW, 0, FAKERNIC_WC_MW_BIND_ERR);
     CHECK_EQ(p.a.host->completions[0].vendor_err, FAKERNIC_VENDOR_KEY_PD);
-    pair_free(&p);
 }
 
 /* ---- frames -------------------------------------------------------------- */
@@ -404,12 +402,10 @@ static void answer_to_a_failed_request_is_ignored(void)
     uint8_t data[256] = { 7 };
     RocePacket packet;
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     p.a.mute = true;
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
     /* Its second packet cannot be made: it fails when its turn comes. */
     wr = pair_rdma_wr(&p.a, &p.b, 2, FAKERNIC_SQ_RDMA_WRITE, 0, 2 * PAIR_MTU);
     p.a.host->fail_dma_in = 3;
@@ -424,7 +420,6 @@ static void answer_to_a_failed_request_is_ignored(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_LOC_PROT_ERR);
     CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
     pair_expect_none(&p.a);
-    pair_free(&p);
 }
 
 static const Test tests[] = {

@@ -111,9 +111,8 @@ static void refused_requests(void)
 
     for (i = 0; i < TEST_COUNT(types); i++) {
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, types[i]);
 
-        pair_init(&p, types[i]);
         wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
         wr.sge_count = FAKERNIC_SGE_MAX + 1;
         pair_send(&p, &p.a, &wr);
@@ -123,7 +122,6 @@ static void refused_requests(void)
                  FAKERNIC_VENDOR_SQ_FORMAT);
         CHECK_EQ(pair_state(&p.a), types[i] == FAKERNIC_QP_UC
                                        ? FAKERNIC_QPS_SQE : FAKERNIC_QPS_ERR);
-        pair_free(&p);
     }
 }
 
@@ -434,9 +432,8 @@ static void requests_malformed(void)
     unsigned i;
 
     for (i = 0; i < TEST_COUNT(cases); i++) {
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         errors_inject(&p, cases[i].opcode, PAIR_MEMORY + cases[i].offset,
                       cases[i].length, p.b.key, PAIR_PSN);
         errors_expect(&p, FAKERNIC_EVENT_QP_REQUEST_ERROR,
@@ -445,7 +442,6 @@ static void requests_malformed(void)
         errors_inject(&p, ROCE_BTH_WRITE_ONLY, PAIR_MEMORY, 8, p.b.key,
                       PAIR_PSN);
         CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_QP_STATE), 1);
-        pair_free(&p);
     }
 }
 
@@ -455,9 +451,8 @@ static void too_many_outstanding(void)
     unsigned i, n;
 
     for (i = 1; i < TEST_COUNT(errors_operations); i++) {
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         for (n = 0; n < 5; n++) {
             errors_inject(&p, errors_operations[i].opcode, PAIR_MEMORY, 8,
                           p.b.key, PAIR_PSN + n);
@@ -466,7 +461,6 @@ static void too_many_outstanding(void)
         pair_expect_event(&p.b, FAKERNIC_EVENT_QP_REQUEST_ERROR);
         CHECK_EQ(p.b.host->events[0].vendor_err,
                  FAKERNIC_VENDOR_REQUEST_READS);
-        pair_free(&p);
     }
 }
 
@@ -477,9 +471,8 @@ static void uc_loses_bad_messages(void)
 
     for (i = 0; i < 3; i++) {
         RoceQpAttr attr = { .access_flags = 0 };
-        Pair p;
+        PAIR(p, FAKERNIC_QP_UC);
 
-        pair_init(&p, FAKERNIC_QP_UC);
         if (i == 0) {
             CHECK_EQ(pair_modify(&p.b, 0, FAKERNIC_QP_ATTR_ACCESS_FLAGS,
                                  &attr), 0);
@@ -495,7 +488,6 @@ static void uc_loses_bad_messages(void)
         CHECK_EQ(p.b.sent, 0);
         CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
         CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_REMOTE_ACCESS_ERRORS), i == 1);
-        pair_free(&p);
     }
 }
 
@@ -527,13 +519,10 @@ static void impossible_answers(void)
     for (i = 0; i < TEST_COUNT(cases); i++) {
         uint8_t data[8] = { 0 };
         RocePacket packet;
-        RoceSendWr wr;
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         p.a.mute = true;
-        wr = pair_rdma_wr(&p.a, &p.b, 1, cases[i].request, 0, 8);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, 1, cases[i].request, 0, 8);
         pair_run(&p);
         packet = pair_packet(&p.b, &p.a, cases[i].response, PAIR_PSN);
         packet.aeth.syndrome = cases[i].syndrome;
@@ -551,26 +540,21 @@ static void impossible_answers(void)
                      FAKERNIC_VENDOR_BAD_RESPONSE);
             CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
         }
-        pair_free(&p);
     }
 }
 
 /* The memory for a READ's data goes away while the READ is under way. */
 static void answer_without_a_place(void)
 {
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 8);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_READ, 0, 8);
     CHECK(pair_step(&p, &p.a, &p.b));
     fake_memory_unreachable(p.a.host, PAIR_MEMORY, true);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_LOC_PROT_ERR);
     CHECK_EQ(p.a.host->completions[0].vendor_err, FAKERNIC_VENDOR_KEY_DMA);
     CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
-    pair_free(&p);
 }
 
 /* ---- both ends of a failed connection ------------------------------------ */
@@ -698,9 +682,8 @@ static void both_ends_are_told(void)
 
     for (i = 0; i < TEST_COUNT(cases); i++) {
         const RoceCompletion *c;
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         errors_fail(&p, cases[i].end);
         c = p.a.host->completions;
         REQUIRE(p.a.host->completion_count == 2);
@@ -716,7 +699,6 @@ static void both_ends_are_told(void)
         CHECK_EQ(pair_stat(&p.b, cases[i].stat_b), cases[i].count_b);
         errors_responder(&p, cases[i].recv_status, cases[i].recv_vendor_err,
                          cases[i].event);
-        pair_free(&p);
     }
 }
 

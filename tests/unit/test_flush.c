@@ -54,9 +54,8 @@ static void ranges_and_regions(void)
 
     for (i = 0; i < TEST_COUNT(services); i++) {
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, services[i]);
 
-        pair_init(&p, services[i]);
         wr = flush_wr(&p, 0, FAKERNIC_FLUSH_GLOBAL, 0x100, 5000);
         pair_send(&p, &p.a, &wr);
         pair_run(&p);
@@ -80,7 +79,6 @@ static void ranges_and_regions(void)
         pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 2, FAKERNIC_WC_SUCCESS);
         pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 3, FAKERNIC_WC_SUCCESS);
         CHECK_EQ(p.a.host->dma_count, 0);       /* its SGEs name no memory */
-        pair_free(&p);
     }
 }
 
@@ -93,9 +91,8 @@ static void packets_on_the_wire(void)
         uint8_t buf[ROCE_FRAME_MAX];
         RocePacket packet;
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, services[i]);
 
-        pair_init(&p, services[i]);
         wr = flush_wr(&p, 0, FAKERNIC_FLUSH_PERSISTENT, 16, 0x7fffffff);
         pair_send(&p, &p.a, &wr);
         REQUIRE(pair_take(&p, &p.a, buf, &packet));
@@ -113,7 +110,6 @@ static void packets_on_the_wire(void)
         CHECK_EQ(packet.psn, PAIR_PSN);
         CHECK_EQ(packet.aeth.msn, 1);
         CHECK(!pair_take(&p, &p.b, buf, &packet));
-        pair_free(&p);
     }
 }
 
@@ -125,15 +121,13 @@ static void comes_after_earlier_writes(void)
     for (lost = 0; lost < 5; lost++) {
         unsigned last_write = 0, flush = 0;
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         pair_fill(p.a.memory, 900, 5);
         if (lost > 0) {
             pair_lose(&p.a, lost);
         }
-        wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 900);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 900);
         wr = flush_wr(&p, 1, FAKERNIC_FLUSH_GLOBAL, 0, 900);
         pair_send(&p, &p.a, &wr);
         pair_run_until(&p, 1000000000);
@@ -149,7 +143,6 @@ static void comes_after_earlier_writes(void)
         CHECK_MEM(p.b.memory, p.a.memory, 900);
         pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 0, FAKERNIC_WC_SUCCESS);
         pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 1, FAKERNIC_WC_SUCCESS);
-        pair_free(&p);
     }
 }
 
@@ -160,9 +153,8 @@ static void duplicates_are_answered_only(void)
 
     for (i = 0; i < TEST_COUNT(services); i++) {
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, services[i]);
 
-        pair_init(&p, services[i]);
         pair_lose(&p.b, 1);
         wr = flush_wr(&p, 0, FAKERNIC_FLUSH_GLOBAL, 0, 4096);
         pair_send(&p, &p.a, &wr);
@@ -171,7 +163,6 @@ static void duplicates_are_answered_only(void)
         CHECK_EQ(flush_count(&p.b, 'f'), 1);
         CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 1);
         CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS), 1);
-        pair_free(&p);
     }
 }
 
@@ -211,9 +202,8 @@ static void rights(void)
         RoceMrInit mr = { .access = cases[i].mr };
         RoceQpAttr attr = { .access_flags = cases[i].qp };
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         CHECK_EQ(roce_mr_rereg(p.b.r, FAKERNIC_REREG_ACCESS, &mr, &p.b.key),
                  FAKERNIC_CMD_OK);
         CHECK_EQ(pair_modify(&p.b, 0, FAKERNIC_QP_ATTR_ACCESS_FLAGS, &attr),
@@ -233,7 +223,6 @@ static void rights(void)
             pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_SUCCESS);
             CHECK_EQ(p.b.host->dma_count, 1);
         }
-        pair_free(&p);
     }
 }
 
@@ -260,9 +249,8 @@ static void memory_that_is_not_there(void)
 
     for (i = 0; i < TEST_COUNT(cases); i++) {
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         fake_memory_unreachable(p.b.host, PAIR_MEMORY, cases[i].unreachable);
         wr = flush_wr(&p, 0, cases[i].flush, cases[i].offset,
                       cases[i].length);
@@ -272,7 +260,6 @@ static void memory_that_is_not_there(void)
         pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_REM_ACCESS_ERR);
         pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
         CHECK_EQ(p.b.host->events[0].vendor_err, cases[i].vendor_err);
-        pair_free(&p);
     }
 }
 
@@ -302,9 +289,8 @@ static void malformed_work_requests(void)
 
     for (i = 0; i < TEST_COUNT(cases); i++) {
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, cases[i].type);
 
-        pair_init(&p, cases[i].type);
         wr = flush_wr(&p, 7, cases[i].flush, 0, cases[i].length);
         wr.sge_count = 1;
         wr.flags |= cases[i].flags;
@@ -313,7 +299,6 @@ static void malformed_work_requests(void)
         pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 7, cases[i].status);
         CHECK_EQ(p.a.host->completions[0].vendor_err, cases[i].vendor_err);
         CHECK_EQ(p.a.sent, 0);
-        pair_free(&p);
     }
 }
 
@@ -333,9 +318,8 @@ static void malformed_packets(void)
 
     for (i = 0; i < TEST_COUNT(cases); i++) {
         RocePacket packet;
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         packet = pair_packet(&p.a, &p.b, ROCE_BTH_FLUSH, PAIR_PSN);
         packet.feth = cases[i].feth;
         packet.reth.address = PAIR_MEMORY;
@@ -346,7 +330,6 @@ static void malformed_packets(void)
         pair_expect_event(&p.b, FAKERNIC_EVENT_QP_REQUEST_ERROR);
         CHECK_EQ(p.b.host->events[0].vendor_err, cases[i].vendor_err);
         CHECK_EQ(p.b.host->dma_count, 0);
-        pair_free(&p);
     }
 }
 
@@ -605,9 +588,8 @@ static void absent_pages_are_looked_at_in_parts(void)
     RoceSendWr wr;
     uint64_t work;
     size_t len;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     wr = flush_wr(&p, 0, FAKERNIC_FLUSH_GLOBAL, 0, CHUNKS * CHUNK_BYTES);
     wr.rdma.remote_address = 0;
     wr.rdma.rkey = absent_region(&p.b);
@@ -627,7 +609,6 @@ static void absent_pages_are_looked_at_in_parts(void)
     CHECK(parts >= 3);
     roce_input(p.a.r, p.now, buf, len);
     pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_SUCCESS);
-    pair_free(&p);
 }
 
 /* The null region has nothing to flush; all of memory is too much at once. */
@@ -695,9 +676,8 @@ static void continued_as_answers_are(void)
     unsigned before = ROCE_FLUSH_PARTS;
     RocePacket packet;
     uint32_t key;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK(roce_mr_flush_all(scattered(&p.b, 9000, &key), &range));
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_FLUSH, PAIR_PSN);
     packet.feth = FAKERNIC_FLUSH_PERSISTENT | FAKERNIC_FLUSH_LEVEL_MR;
@@ -714,7 +694,6 @@ static void continued_as_answers_are(void)
     CHECK_EQ(packet.opcode, ROCE_BTH_RC | ROCE_BTH_READ_RESPONSE_ONLY);
     CHECK_EQ(p.b.host->dma_count, 9000);
     CHECK_EQ(roce_deadline(p.b.r), ROCE_TIME_NEVER);
-    pair_free(&p);
 }
 
 static void flush_ended(PairHost *h, bool ok)
@@ -730,17 +709,15 @@ static void nothing_overtakes(void)
 {
     RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     p.b.host->flush_begun = 3;
     p.b.host->flush_part = 200;
     p.a.memory[0] = 9;
     wr = flush_wr(&p, 0, FAKERNIC_FLUSH_PERSISTENT, 64, 500);
     pair_send(&p, &p.a, &wr);
     for (i = 0; i < 3; i++) {
-        wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 8);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 8);
     }
     pair_run(&p);
     for (i = 0; i < 3; i++) {
@@ -767,7 +744,6 @@ static void nothing_overtakes(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
     flush_ended(&p.b, true);
-    pair_free(&p);
 }
 
 /*
@@ -776,9 +752,8 @@ static void nothing_overtakes(void)
 static void refused_by_the_medium(void)
 {
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     p.b.host->flush_begun = 1;
     p.b.host->flush_part = 8;
     wr = flush_wr(&p, 0, FAKERNIC_FLUSH_PERSISTENT, 0, 8);
@@ -790,7 +765,6 @@ static void refused_by_the_medium(void)
     pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_REM_ACCESS_ERR);
     pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
     CHECK_EQ(p.b.host->dma_count, 1);
-    pair_free(&p);
 }
 
 /* A request for 8 bytes at the first PSN comes to b. */
@@ -811,9 +785,8 @@ static void asked_for_again_meanwhile(void)
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     p.b.host->flush_later = 1;
     for (i = 0; i < 3; i++) {
         ask_for_flush(&p);
@@ -825,7 +798,6 @@ static void asked_for_again_meanwhile(void)
     CHECK_EQ(packet.opcode, ROCE_BTH_RC | ROCE_BTH_READ_RESPONSE_ONLY);
     CHECK_EQ(p.b.host->dma_count, 2);
     CHECK(!pair_take(&p, &p.b, buf, &packet));
-    pair_free(&p);
 }
 
 /* What it needs is taken away while it waits for its end, or to be
@@ -893,9 +865,8 @@ static void gid_gone_meanwhile(void)
     for (unsigned i = 0; i < TEST_COUNT(cases); i++) {
         uint8_t buf[ROCE_FRAME_MAX];
         RocePacket packet;
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         p.b.host->flush_later = cases[i].later;
         p.b.host->flush_begun = cases[i].begun;
         p.b.host->flush_part = cases[i].part;
@@ -928,7 +899,6 @@ static void gid_gone_meanwhile(void)
             pair_inject(&p, &p.b, &packet, "abcd", 4);
             CHECK_MEM(p.b.memory, "abcd", 4);
         }
-        pair_free(&p);
     }
 }
 

@@ -48,9 +48,8 @@ static void fast_registration_serves_what_follows(void)
 {
     RoceSendWr wr;
     uint32_t key;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     key = fast_reg_key(&p.a);
     pair_fill(p.a.memory + 0x8000, 4096, 1);
     pair_fill(p.a.memory + 0x4000, 4096, 2);
@@ -72,7 +71,6 @@ static void fast_registration_serves_what_follows(void)
     pair_expect(&p.a, FAKERNIC_CQE_LOCAL_INV, 2, FAKERNIC_WC_SUCCESS);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 3, FAKERNIC_WC_LOC_PROT_ERR);
     CHECK_EQ(p.a.host->completions[3].vendor_err, FAKERNIC_VENDOR_KEY_STATE);
-    pair_free(&p);
 }
 
 /* The key is still needed while its WRITE may have to be sent again. */
@@ -80,9 +78,8 @@ static void invalidation_waits_for_what_is_in_flight(void)
 {
     RoceSendWr wr;
     uint32_t key;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     key = fast_reg_key(&p.a);
     wr = reg_wr(0, key, 8192);
     pair_send(&p, &p.a, &wr);
@@ -96,7 +93,6 @@ static void invalidation_waits_for_what_is_in_flight(void)
     pair_expect(&p.a, FAKERNIC_CQE_REG_MR, 0, FAKERNIC_WC_SUCCESS);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     pair_expect(&p.a, FAKERNIC_CQE_LOCAL_INV, 2, FAKERNIC_WC_SUCCESS);
-    pair_free(&p);
 }
 
 static void bad_keys_fail_the_queue(void)
@@ -127,9 +123,8 @@ static void send_with_invalidate_ends_a_key(void)
     const RoceCompletion *c;
     RoceSendWr wr;
     uint32_t key;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     key = fast_reg_key(&p.b);
     wr = reg_wr(0, key, 8192);
     pair_send(&p, &p.b, &wr);
@@ -156,15 +151,13 @@ static void send_with_invalidate_ends_a_key(void)
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 3, FAKERNIC_WC_REM_ACCESS_ERR);
-    pair_free(&p);
 }
 
 static void invalidating_a_plain_region_is_refused(void)
 {
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     pair_recv(&p.b, 5, 0, 64);
     wr = pair_wr(&p.a, 2, FAKERNIC_SQ_SEND_INV, 0, 64);
     wr.imm_or_key = p.b.key;
@@ -172,16 +165,14 @@ static void invalidating_a_plain_region_is_refused(void)
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 2, FAKERNIC_WC_REM_ACCESS_ERR);
     CHECK_EQ(p.b.host->completions[0].status, FAKERNIC_WC_MW_BIND_ERR);
-    pair_free(&p);
 }
 
 static void bound_window_grants_its_range(void)
 {
     RoceSendWr wr;
     uint32_t key;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(roce_mw_create(p.b.r, FAKERNIC_MW_TYPE_2B, 3, 1, &key),
              FAKERNIC_CMD_OK);
     wr = (RoceSendWr) {
@@ -204,7 +195,6 @@ static void bound_window_grants_its_range(void)
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_REM_ACCESS_ERR);
-    pair_free(&p);
 }
 
 /* A type 2 window is its QP's, and ends with it; a type 1 window stays. */
@@ -217,9 +207,8 @@ static void windows_of_a_destroyed_qp(void)
     RoceAccess access[2];
     const RoceMr *mr;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(roce_qp_create(p.b.r, &init, &other), FAKERNIC_CMD_OK);
     for (i = 0; i < 2; i++) {
         RoceSendWr wr = {
@@ -256,16 +245,14 @@ static void windows_of_a_destroyed_qp(void)
     CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_BUSY);
     CHECK_EQ(roce_mw_destroy(p.b.r, keys[1]), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_OK);
-    pair_free(&p);
 }
 
 static void read_with_invalidate_ends_the_local_key(void)
 {
     RoceSendWr wr;
     uint32_t key;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     key = fast_reg_key(&p.a);
     wr = reg_wr(0, key, 8192);
     pair_send(&p, &p.a, &wr);
@@ -282,7 +269,6 @@ static void read_with_invalidate_ends_the_local_key(void)
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 2, FAKERNIC_WC_LOC_PROT_ERR);
-    pair_free(&p);
 }
 
 static const Test tests[] = {

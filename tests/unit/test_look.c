@@ -153,9 +153,8 @@ static void looks_change_nothing(void)
     unsigned frames = 0;
     uint64_t last = 0;
     bool a, b;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     p.a.r->limits.dcqcn = true;
     p.b.r->limits.dcqcn = true;
     pair_fill(p.a.memory, 8192, 1);
@@ -182,7 +181,6 @@ static void looks_change_nothing(void)
     /* The last SEND waits for a receive; time has passed since. */
     p.now += 5000000;
     check_look(p.a.r);
-    pair_free(&p);
 }
 
 static const Test tests[] = {

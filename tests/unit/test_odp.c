@@ -386,9 +386,8 @@ static void windows_are_refused(void)
 {
     uint32_t key;
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     odp_region(&p.a);
     CHECK_EQ(roce_mw_create(p.a.r, FAKERNIC_MW_TYPE_2B, 3, 1, &key),
              FAKERNIC_CMD_OK);
@@ -402,7 +401,6 @@ static void windows_are_refused(void)
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_BIND_MW, 0, FAKERNIC_WC_MW_BIND_ERR);
-    pair_free(&p);
 }
 
 /* ---- the requester ------------------------------------------------------- */
@@ -418,9 +416,8 @@ static void sends_wait_for_their_data(void)
     for (i = 0; i < TEST_COUNT(types); i++) {
         const FakePageRequest *request;
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, types[i]);
 
-        pair_init(&p, types[i]);
         pair_fill(p.a.memory + 4000, 700, 7);
         pair_recv(&p.b, 3, 0, 700);
         odp_region(&p.a);
@@ -441,7 +438,6 @@ static void sends_wait_for_their_data(void)
         pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_SUCCESS);
         CHECK_MEM(p.b.memory, p.a.memory + 4000, 700);
         CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS), 0);
-        pair_free(&p);
     }
 }
 
@@ -453,9 +449,8 @@ static void page_gone_in_a_message(void)
 
     for (i = 0; i < TEST_COUNT(types); i++) {
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, types[i]);
 
-        pair_init(&p, types[i]);
         pair_fill(p.a.memory, 3 * PAGE, 7);
         pair_recv(&p.b, 3, 0, 3 * PAGE);
         odp_region(&p.a);
@@ -471,7 +466,6 @@ static void page_gone_in_a_message(void)
         pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
         pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_SUCCESS);
         CHECK_MEM(p.b.memory, p.a.memory, 3 * PAGE);
-        pair_free(&p);
     }
 }
 
@@ -480,9 +474,8 @@ static void answers_wait_for_their_place(void)
 {
     uint64_t before = 5, after;
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     pair_fill(p.b.memory, 3 * PAGE, 9);
     memcpy(p.b.memory + 0x8000, &before, 8);
     odp_region(&p.a);
@@ -512,7 +505,6 @@ static void answers_wait_for_their_place(void)
     CHECK_EQ(after, before + 3);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_IMPLIED_NAK), 0);
-    pair_free(&p);
 }
 
 /* Refused pages, and a key that goes away, end the wait with an error. */
@@ -522,9 +514,8 @@ static void waiting_sends_may_fail(void)
 
     for (i = 0; i < 2; i++) {
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         odp_region(&p.a);
         wr = odp_wr(&p, 1, FAKERNIC_SQ_SEND, 0, 64);
         pair_send(&p, &p.a, &wr);
@@ -539,7 +530,6 @@ static void waiting_sends_may_fail(void)
         CHECK_EQ(p.a.host->completions[0].vendor_err,
                  i ? FAKERNIC_VENDOR_KEY_INDEX : FAKERNIC_VENDOR_KEY_DMA);
         CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
-        pair_free(&p);
     }
 }
 
@@ -551,9 +541,8 @@ static void late_refusals_harm_nobody(void)
 {
     RoceSendWr wr;
     uint32_t i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     odp_region(&p.a);
     pair_fill(p.a.memory, 64, 9);
     for (i = 0; i < 3; i++) {
@@ -568,7 +557,6 @@ static void late_refusals_harm_nobody(void)
         pair_expect(&p.b, FAKERNIC_CQE_RECV, i, FAKERNIC_WC_SUCCESS);
         CHECK_EQ(odp_update(&p.a, ROCE_PAGES_ABSENT, BASE, 4), 0);
     }
-    pair_free(&p);
 }
 
 /* ERR flushes what waits; RESET forgets that it did. */
@@ -576,9 +564,8 @@ static void waiting_qps_change_their_state(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     odp_region(&p.a);
     wr = odp_wr(&p, 1, FAKERNIC_SQ_SEND, 0, 64);
     pair_send(&p, &p.a, &wr);
@@ -593,7 +580,6 @@ static void waiting_qps_change_their_state(void)
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
-    pair_free(&p);
 }
 
 /* ---- the responder ------------------------------------------------------- */
@@ -605,10 +591,8 @@ static void receives_wait_for_their_pages(void)
 
     for (i = 0; i < TEST_COUNT(types); i++) {
         RoceRecvWr recv;
-        RoceSendWr wr;
-        Pair p;
+        PAIR(p, types[i]);
 
-        pair_init(&p, types[i]);
         pair_fill(p.a.memory, 2 * PAGE, 7);
         odp_region(&p.b);
         recv = (RoceRecvWr) {
@@ -616,8 +600,7 @@ static void receives_wait_for_their_pages(void)
         };
         recv.sge[0].address = BASE;
         pair_post_recv(&p.b, &recv);
-        wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 2 * PAGE);
-        pair_send(&p, &p.a, &wr);
+        pair_post(&p, 1, FAKERNIC_SQ_SEND, 0, 2 * PAGE);
         pair_run(&p);
         CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 1);
         CHECK_EQ(p.b.host->page_count, 1);
@@ -628,7 +611,6 @@ static void receives_wait_for_their_pages(void)
         pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_SUCCESS);
         pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
         CHECK_MEM(p.b.memory, p.a.memory, 2 * PAGE);
-        pair_free(&p);
     }
 }
 
@@ -643,9 +625,8 @@ static void waits_grow_while_a_page_is_missing(void)
     RoceSendWr wr;
     unsigned i, k;
     RoceQp *qp;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     qp = roce_qp_find(p.a.r, p.a.qpn);
     qp->attr.rnr_retry = qp->retry.rnr_left = 7;
     qp = roce_qp_find(p.b.r, p.b.qpn);
@@ -680,7 +661,6 @@ static void waits_grow_while_a_page_is_missing(void)
             roce_tick(p.a.r, p.now);
         }
     }
-    pair_free(&p);
 }
 
 /* All that a peer may do with memory that is not there; atomics once. */
@@ -699,9 +679,8 @@ static void requests_wait_for_their_pages(void)
         uint32_t length = i < 3 ? 10000 : 8;
         uint64_t value = 40;
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         odp_region(&p.b);
         pair_recv(&p.b, 3, 0, 0);
         pair_fill(opcodes[i] == FAKERNIC_SQ_RDMA_READ ? p.b.memory
@@ -734,7 +713,6 @@ static void requests_wait_for_their_pages(void)
         } else {
             CHECK_MEM(p.a.memory, p.b.memory, length);
         }
-        pair_free(&p);
     }
 }
 
@@ -742,9 +720,8 @@ static void requests_wait_for_their_pages(void)
 static void answer_waits_in_the_middle(void)
 {
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     odp_region(&p.b);
     pair_fill(p.b.memory, 3 * PAGE, 7);
     CHECK_EQ(odp_update(&p.b, ROCE_PAGES_READABLE, BASE, 1), 0);
@@ -752,8 +729,7 @@ static void answer_waits_in_the_middle(void)
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 3 * PAGE);
     wr.rdma.remote_address = BASE;
     pair_send(&p, &p.a, &wr);
-    wr = pair_wr(&p.a, 2, FAKERNIC_SQ_SEND, 0, 0);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 2, FAKERNIC_SQ_SEND, 0, 0);
     pair_run(&p);
     CHECK_EQ(p.b.sent, PAGE / PAIR_MTU);
     CHECK_EQ(p.b.host->page_count, 1);
@@ -767,7 +743,6 @@ static void answer_waits_in_the_middle(void)
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 2, FAKERNIC_WC_SUCCESS);
     CHECK_MEM(p.a.memory, p.b.memory, 3 * PAGE);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS), 0);
-    pair_free(&p);
 }
 
 static void refused_pages_are_an_access_error(void)
@@ -781,9 +756,8 @@ static void refused_pages_are_an_access_error(void)
         bool send = opcodes[i] == FAKERNIC_SQ_SEND;
         RoceRecvWr recv;
         RoceSendWr wr;
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         odp_region(&p.b);
         if (send) {
             recv = (RoceRecvWr) {
@@ -808,7 +782,6 @@ static void refused_pages_are_an_access_error(void)
             pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
             CHECK_EQ(p.b.host->events[0].vendor_err, FAKERNIC_VENDOR_KEY_DMA);
         }
-        pair_free(&p);
     }
 }
 
@@ -819,9 +792,8 @@ static void refused_pages_are_an_access_error(void)
 static void refusals_come_after_other_pages(void)
 {
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     odp_region(&p.b);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 16);
     wr.rdma.remote_address = BASE + PAGE - 8;
@@ -835,16 +807,14 @@ static void refusals_come_after_other_pages(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1,
                 FAKERNIC_WC_REM_ACCESS_ERR);
     CHECK_EQ(p.b.host->page_count, 2);
-    pair_free(&p);
 }
 
 /* A page that may be read only is asked for once more to be written to. */
 static void writing_needs_a_writable_page(void)
 {
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     odp_region(&p.b);
     CHECK_EQ(odp_update(&p.b, ROCE_PAGES_READABLE, BASE, 1), 0);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 64);
@@ -860,16 +830,14 @@ static void writing_needs_a_writable_page(void)
     CHECK(p.b.host->pages[0].write);
     odp_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
-    pair_free(&p);
 }
 
 /* A flush has nothing to do where nothing is. */
 static void flush_takes_the_pages_there_are(void)
 {
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     odp_region(&p.b);
     CHECK_EQ(odp_update(&p.b, ROCE_PAGES_WRITABLE, BASE + PAGE, 1), 0);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_FLUSH, 0, 3 * PAGE);
@@ -885,7 +853,6 @@ static void flush_takes_the_pages_there_are(void)
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 1, FAKERNIC_WC_REM_ACCESS_ERR);
-    pair_free(&p);
 }
 
 /* ---- datagrams and frames ------------------------------------------------ */
@@ -996,9 +963,8 @@ static void implicit_region(void)
 {
     RoceMrInit init = odp_init(0, UINT64_MAX, ALL);
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(roce_mr_create(p.a.r, &init, &p.a.key), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mr_create(p.b.r, &init, &p.b.key), FAKERNIC_CMD_OK);
     pair_fill(p.a.memory, 3 * PAGE, 7);
@@ -1013,7 +979,6 @@ static void implicit_region(void)
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_REM_ACCESS_ERR);
-    pair_free(&p);
 }
 
 /* Takes a few pages of a host away, as memory pressure does. */
@@ -1189,9 +1154,8 @@ static void asking_takes_no_pages_away(void)
     RoceMrInit other = odp_init(0, UINT64_MAX, ALL);
     RocePacket packet;
     uint32_t key, i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     odp_region(&p.b);
     CHECK_EQ(roce_mr_create(p.b.r, &other, &key), FAKERNIC_CMD_OK);
     CHECK_EQ(odp_update(&p.b, ROCE_PAGES_READABLE, BASE, 1), FAKERNIC_CMD_OK);
@@ -1210,7 +1174,6 @@ static void asking_takes_no_pages_away(void)
     pair_inject(&p, &p.b, &packet, NULL, 0);
     CHECK(fake_next_page_request(p.b.host) == NULL);
     CHECK_EQ(pair_qp(&p.b)->rs.epsn, roce_psn_next(PAIR_PSN));
-    pair_free(&p);
 }
 
 #define HOGS 12u
@@ -1235,9 +1198,8 @@ static void first_come_first_served(void)
     const FakePageRequest *request;
     unsigned answers;
     uint32_t i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     odp_region(&p.a);
     p.a.host->page_room = 2;
     for (i = 0; i <= HOGS; i++) {
@@ -1262,7 +1224,6 @@ static void first_come_first_served(void)
         roce_page_requests_resume(p.a.r);
     }
     CHECK(answers <= HOGS);
-    pair_free(&p);
 }
 
 /* Who waits for other pages is left alone. */
@@ -1271,9 +1232,8 @@ static void woken_for_own_pages_only(void)
     uint8_t buf[ROCE_FRAME_MAX];
     bool loopback;
     uint32_t i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     odp_region(&p.a);
     for (i = 0; i < 4; i++) {
         odp_sender(&p, &p.a, i);
@@ -1289,7 +1249,6 @@ static void woken_for_own_pages_only(void)
     CHECK_EQ(odp_update(&p.a, ROCE_PAGES_READABLE, BASE, 4), FAKERNIC_CMD_OK);
     CHECK(roce_output(p.a.r, p.now, buf, &loopback) > 0);
     CHECK_EQ(roce_mr_destroy(p.a.r, p.a.key), FAKERNIC_CMD_OK);
-    pair_free(&p);
 }
 
 #define CROWD 400u
@@ -1543,9 +1502,8 @@ static void crowd_asks_in_pieces(void)
 {
     uint64_t work;
     uint32_t calls = 0;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     odp_region(&p.a);
     p.a.host->page_room = 0;
     while (calls < CROWD) {
@@ -1563,7 +1521,6 @@ static void crowd_asks_in_pieces(void)
         fake_clear_logs(p.a.host);
     }
     CHECK_EQ(calls, (CROWD + WAKES - 1) / WAKES);
-    pair_free(&p);
 }
 
 static const Test tests[] = {

@@ -72,33 +72,26 @@ static void check_duration(RoceTime took, uint64_t bytes, uint32_t kbps)
 
 static void rate_limit_is_kept(void)
 {
-    RoceSendWr wr;
     uint64_t bytes;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     limit(&p, &p.a, 100 * MBIT);
     pair_fill(p.a.memory, 500000, 3);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 500000);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 500000);
     bytes = run_counting(&p, &p.a, &p.b);
     check_duration(p.now, bytes, 100 * MBIT);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     CHECK_MEM(p.b.memory, p.a.memory, 500000);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS), 0);
-    pair_free(&p);
 }
 
 static void lifting_the_limit_ends_the_wait(void)
 {
-    RoceSendWr wr;
     RoceQpAttr attr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     limit(&p, &p.a, 1);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 4096);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 4096);
     pair_run(&p);
     pair_expect_none(&p.a);
     CHECK_EQ(roce_qp_query(p.a.r, p.a.qpn, &attr), FAKERNIC_CMD_OK);
@@ -106,7 +99,6 @@ static void lifting_the_limit_ends_the_wait(void)
     limit(&p, &p.a, 0);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
-    pair_free(&p);
 }
 
 /* 2.5 Gbit/s, on the requester's side and on that of who answers a READ. */
@@ -120,15 +112,12 @@ static void static_rate_paces_requests_and_read_data(void)
     for (i = 0; i < TEST_COUNT(opcodes); i++) {
         bool read = opcodes[i] == FAKERNIC_SQ_RDMA_READ;
         PairHost *slow;
-        RoceSendWr wr;
         uint64_t bytes;
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         slow = read ? &p.b : &p.a;
         pair_qp(slow)->attr.av.static_rate = 2;
-        wr = pair_rdma_wr(&p.a, &p.b, 1, opcodes[i], 0, PAIR_SIZE);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, 1, opcodes[i], 0, PAIR_SIZE);
         /* The slow side's timers move the time; the other's ACK timer waits
          * a quarter of a second and never comes to run. */
         bytes = run_counting(&p, slow, read ? &p.a : &p.b);
@@ -136,26 +125,21 @@ static void static_rate_paces_requests_and_read_data(void)
         pair_expect(&p.a, read ? FAKERNIC_CQE_RDMA_READ
                                : FAKERNIC_CQE_RDMA_WRITE,
                     1, FAKERNIC_WC_SUCCESS);
-        pair_free(&p);
     }
 }
 
 /* 32 packets until one asks for an ACK take longer than the ACK timer. */
 static void own_slowness_is_no_timeout(void)
 {
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     pair_qp(&p.a)->attr.timeout = 1;
     pair_qp(&p.a)->attr.retry_cnt = pair_qp(&p.a)->retry.retry_left = 0;
     limit(&p, &p.a, 1 * MBIT);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 40 * PAIR_MTU);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 40 * PAIR_MTU);
     run_counting(&p, &p.a, &p.b);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
-    pair_free(&p);
 }
 
 /* The peer has its time from the packet that asks, however late that went. */
@@ -163,14 +147,11 @@ static void ack_timer_starts_with_the_last_packet(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     pair_qp(&p.a)->attr.timeout = 1;
     limit(&p, &p.a, 82500);     /* 32 us for the first frame of 330 bytes */
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 2 * PAIR_MTU);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 2 * PAIR_MTU);
     CHECK(pair_take(&p, &p.a, buf, &packet));
     CHECK(!pair_take(&p, &p.a, buf, &packet));
     p.now = 32000;
@@ -180,25 +161,20 @@ static void ack_timer_starts_with_the_last_packet(void)
     CHECK_EQ(roce_deadline(p.a.r), p.now + roce_retry_ack_ns(1));
     roce_tick(p.a.r, roce_retry_ack_ns(1));
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
-    pair_free(&p);
 }
 
 /* But a peer that says nothing when asked is found out. */
 static void slow_sender_still_finds_silence(void)
 {
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     pair_qp(&p.a)->attr.timeout = 1;
     limit(&p, &p.a, 1 * MBIT);
     p.b.mute = true;
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 40 * PAIR_MTU);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 40 * PAIR_MTU);
     pair_run_until(&p, 10000000000);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_RETRY_EXC_ERR);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 4);
-    pair_free(&p);
 }
 
 /* A QP that waits costs the others nothing, nor its own answers. */
@@ -206,13 +182,11 @@ static void nobody_waits_for_a_slow_qp(void)
 {
     uint32_t slow;
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     limit(&p, &p.a, 1);
     slow = p.a.qpn;
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 4096);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 4096);
     pair_run(&p);
     /* The slow QP acknowledges the other direction at once. */
     wr = pair_rdma_wr(&p.b, &p.a, 2, FAKERNIC_SQ_RDMA_WRITE, 8192, 4096);
@@ -224,8 +198,7 @@ static void nobody_waits_for_a_slow_qp(void)
     pair_create(&p.b, FAKERNIC_QP_RC);
     pair_connect(&p.a, &p.b, FAKERNIC_QP_RC);
     pair_connect(&p.b, &p.a, FAKERNIC_QP_RC);
-    wr = pair_rdma_wr(&p.a, &p.b, 3, FAKERNIC_SQ_RDMA_WRITE, 0, 65536);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 3, FAKERNIC_SQ_RDMA_WRITE, 0, 65536);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 3, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(p.now, 0);
@@ -233,7 +206,6 @@ static void nobody_waits_for_a_slow_qp(void)
     CHECK(!roce_qp_find(p.a.r, slow)->listed);
     CHECK(roce_deadline(p.a.r) > 0);
     CHECK(roce_deadline(p.a.r) < ROCE_TIME_NEVER);
-    pair_free(&p);
 }
 
 /* An ACK that stands before a READ answer does not wait with it. */
@@ -241,18 +213,13 @@ static void ack_passes_a_waiting_read_answer(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     limit(&p, &p.b, 1);
     pair_qp(&p.b)->pace.next = 1000000;
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
-    pair_send(&p, &p.a, &wr);
-    wr = pair_rdma_wr(&p.a, &p.b, 2, FAKERNIC_SQ_RDMA_READ, 0, 64);
-    pair_send(&p, &p.a, &wr);
-    wr = pair_rdma_wr(&p.a, &p.b, 3, FAKERNIC_SQ_RDMA_WRITE, 128, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
+    pair_post_rdma(&p, 2, FAKERNIC_SQ_RDMA_READ, 0, 64);
+    pair_post_rdma(&p, 3, FAKERNIC_SQ_RDMA_WRITE, 128, 64);
     CHECK(pair_step(&p, &p.a, &p.b));
     CHECK(pair_step(&p, &p.a, &p.b));
     CHECK(pair_take(&p, &p.b, buf, &packet));
@@ -267,7 +234,6 @@ static void ack_passes_a_waiting_read_answer(void)
     CHECK_EQ(packet.opcode, ROCE_BTH_READ_RESPONSE_ONLY);
     CHECK(pair_take(&p, &p.b, buf, &packet));
     CHECK_EQ(packet.opcode, ROCE_BTH_ACK);
-    pair_free(&p);
 }
 
 static void raw_packets_are_paced(void)
@@ -280,12 +246,10 @@ static void raw_packets_are_paced(void)
         .port = 1, .rate_limit_kbps = 8 * MBIT, .state = FAKERNIC_QPS_INIT,
     };
     uint8_t buf[ROCE_FRAME_MAX];
-    RoceSendWr wr;
     bool loopback;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(roce_qp_create(p.a.r, &init, &p.a.qpn), FAKERNIC_CMD_OK);
     CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE |
                          FAKERNIC_QP_ATTR_PORT, &attr), FAKERNIC_CMD_OK);
@@ -297,8 +261,7 @@ static void raw_packets_are_paced(void)
                          FAKERNIC_QP_ATTR_RATE_LIMIT, &attr),
              FAKERNIC_CMD_OK);
     for (i = 0; i < 4; i++) {
-        wr = pair_wr(&p.a, i, FAKERNIC_SQ_SEND, 0, 1000);
-        pair_send(&p, &p.a, &wr);
+        pair_post(&p, i, FAKERNIC_SQ_SEND, 0, 1000);
     }
     /* A thousand bytes at 8 Mbit/s are a millisecond: one at once, one each. */
     p.now = 5000000;
@@ -316,22 +279,19 @@ static void raw_packets_are_paced(void)
     CHECK_EQ(roce_output(p.a.r, 90000000, buf, &loopback), 1000);
     CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
     CHECK_EQ(fake_queue_left(p.a.host, FAKE_SQ, p.a.qpn), 0);
-    pair_free(&p);
 }
 
 /* A QP that waits for its turn can be destroyed, and reset, and fail. */
 static void waiting_qp_can_go(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_RESET };
-    RoceSendWr wr;
     unsigned i;
     Pair p;
 
     for (i = 0; i < 3; i++) {
         pair_init(&p, FAKERNIC_QP_UC);
         limit(&p, &p.a, 1);
-        wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 4096);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 4096);
         pair_run(&p);
         CHECK(roce_deadline(p.a.r) < ROCE_TIME_NEVER);
         if (i == 0) {
@@ -359,9 +319,8 @@ static void wait_that_ends_leaves_a_timer(void)
     PairHost others[8];
     RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     limit(&p, &p.a, 8 * MBIT);
     p.b.mute = true;
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 60 * PAIR_MTU);
@@ -394,16 +353,14 @@ static void wait_that_ends_leaves_a_timer(void)
         REQUIRE(c != NULL);
         CHECK_EQ(c->status, FAKERNIC_WC_SUCCESS);
     }
-    pair_free(&p);
 }
 
 /* It fails while it waits for the pacer, and then waits for nobody's answer. */
 static void who_has_failed_has_no_timer(void)
 {
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_XRC_INI);
 
-    pair_init(&p, FAKERNIC_QP_XRC_INI);
     limit(&p, &p.a, 8 * MBIT);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 60 * PAIR_MTU);
     wr.xrc_srqn = p.a.srqn;
@@ -420,7 +377,6 @@ static void who_has_failed_has_no_timer(void)
     CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
     pair_run_until(&p, p.now + 4 * ROCE_ACK_WAIT_FLOOR_NS);
     pair_expect_none(&p.a);
-    pair_free(&p);
 }
 
 static const Test tests[] = {

@@ -314,9 +314,8 @@ static void gid_gone_under_a_responder(void)
 {
     RoceGid none = { .type = FAKERNIC_GID_NONE };
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_READ_REQUEST, PAIR_PSN);
     packet.reth.address = PAIR_MEMORY;
     packet.reth.rkey = p.b.key;
@@ -332,7 +331,6 @@ static void gid_gone_under_a_responder(void)
     /* The NAK cannot be sent, but its QP has failed. */
     CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_ERR);
     pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
-    pair_free(&p);
 }
 
 /* The second of two WRITEs goes on another path: by its GID, by its QP. */
@@ -343,9 +341,8 @@ static void path_of_the_next_packet(void)
     uint8_t buf[ROCE_FRAME_MAX];
     RoceSendWr wr;
     RoceGid gid;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 8);
     path_frame(&p, &wr, buf);
     REQUIRE(roce_gid_get(p.a.r, 0, &gid));
@@ -368,7 +365,6 @@ static void path_of_the_next_packet(void)
     path_frame(&p, &wr, buf);
     CHECK_MEM(buf, old_mac, 6);
     CHECK_EQ(buf[14 + 8], 77);
-    pair_free(&p);
 }
 
 static const Test tests[] = {

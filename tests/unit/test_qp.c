@@ -25,9 +25,8 @@ static void required_attributes_are_required(void)
     RoceQpAttr attr;
     uint32_t bad;
     uint32_t bit;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
     attr = pair_attr(&p.b);
     attr.state = FAKERNIC_QPS_INIT;
@@ -45,14 +44,12 @@ static void required_attributes_are_required(void)
                     &bad), FAKERNIC_CMD_BAD_PARAM);
     CHECK_EQ(bad, FAKERNIC_QP_ATTR_SQ_PSN);
     CHECK_EQ(modify(&p.a, PAIR_RTR_MASK, &attr, &bad), FAKERNIC_CMD_OK);
-    pair_free(&p);
 }
 
 static void forbidden_transitions_are_refused(void)
 {
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_INIT), FAKERNIC_CMD_BAD_STATE);
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RTR), FAKERNIC_CMD_BAD_STATE);
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_SQE), FAKERNIC_CMD_BAD_PARAM);
@@ -61,7 +58,6 @@ static void forbidden_transitions_are_refused(void)
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_ERR), FAKERNIC_CMD_OK);
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RTS), FAKERNIC_CMD_BAD_STATE);
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
-    pair_free(&p);
 }
 
 static void bad_values_are_refused(void)
@@ -83,9 +79,8 @@ static void bad_values_are_refused(void)
     RoceQpAttr attr;
     uint32_t bad;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
     attr = pair_attr(&p.b);
     attr.state = FAKERNIC_QPS_INIT;
@@ -106,15 +101,13 @@ static void bad_values_are_refused(void)
     CHECK_EQ(modify(&p.a, PAIR_RTR_MASK, &attr, &bad), FAKERNIC_CMD_BAD_PARAM);
     attr.path_mtu = FAKERNIC_MTU_1024;
     CHECK_EQ(modify(&p.a, PAIR_RTR_MASK, &attr, &bad), FAKERNIC_CMD_OK);
-    pair_free(&p);
 }
 
 static void query_tells_what_was_set(void)
 {
     RoceQpAttr attr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(roce_qp_query(p.a.r, p.a.qpn, &attr), FAKERNIC_CMD_OK);
     CHECK_EQ(attr.state, FAKERNIC_QPS_RTS);
     CHECK_EQ(attr.dest_qpn, p.b.qpn);
@@ -123,7 +116,6 @@ static void query_tells_what_was_set(void)
     CHECK_EQ(attr.retry_cnt, 3);
     CHECK_EQ(attr.av.dgid[15], 2);
     CHECK_EQ(roce_qp_query(p.a.r, 14, &attr), FAKERNIC_CMD_BAD_ID);
-    pair_free(&p);
 }
 
 /* However far it has come, and which is which. */
@@ -132,9 +124,8 @@ static void first_psns_stay(void)
     RoceQpAttr attr;
     uint32_t bad, psn;
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
     attr = pair_attr(&p.b);
     attr.rq_psn = 0xfffff0;
@@ -154,16 +145,14 @@ static void first_psns_stay(void)
     CHECK(roce_qp_first_psn(p.a.r, p.a.qpn, false, &psn));
     CHECK_EQ(psn, 0xfffff0);
     CHECK(!roce_qp_first_psn(p.a.r, 14, true, &psn));
-    pair_free(&p);
 }
 
 static void err_flushes_both_queues_in_order(void)
 {
     RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     p.a.mute = true;
     for (i = 0; i < 40; i++) {
         wr = pair_wr(&p.a, i, FAKERNIC_SQ_SEND, 0, 64);
@@ -184,25 +173,20 @@ static void err_flushes_both_queues_in_order(void)
     }
     pair_expect_none(&p.a);
     CHECK(fake_next_event(p.a.host) == NULL);
-    pair_free(&p);
 }
 
 /* Receives ring no doorbell: a QP in error looks for them itself. */
 static void err_flushes_what_is_posted_later(void)
 {
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_ERR), FAKERNIC_CMD_OK);
-    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 1, FAKERNIC_SQ_SEND, 0, 64);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_WR_FLUSH_ERR);
     pair_recv(&p.a, 2, 0, 64);
     CHECK(roce_deadline(p.a.r) <= FAKERNIC_RQ_FLUSH_INTERVAL_NS);
     roce_tick(p.a.r, FAKERNIC_RQ_FLUSH_INTERVAL_NS);
     pair_expect(&p.a, FAKERNIC_CQE_RECV, 2, FAKERNIC_WC_WR_FLUSH_ERR);
-    pair_free(&p);
 }
 
 /*
@@ -214,9 +198,8 @@ static void err_backs_off_without_receives(void)
     const RoceTime second = 1000000000;
     unsigned ticks = 0;
     RoceTime now;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_ERR), FAKERNIC_CMD_OK);
     while ((now = roce_deadline(p.a.r)) < 10 * second) {
         roce_tick(p.a.r, now);
@@ -230,7 +213,6 @@ static void err_backs_off_without_receives(void)
     roce_tick(p.a.r, now);
     pair_expect(&p.a, FAKERNIC_CQE_RECV, 2, FAKERNIC_WC_WR_FLUSH_ERR);
     CHECK_EQ(roce_deadline(p.a.r), now + FAKERNIC_RQ_FLUSH_INTERVAL_NS);
-    pair_free(&p);
 }
 
 /* A doorbell of its send queue makes an idle QP in ERR look at once. */
@@ -238,9 +220,8 @@ static void err_looks_at_receives_after_a_send(void)
 {
     RoceTime now = 0;
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_ERR), FAKERNIC_CMD_OK);
     for (unsigned i = 0; i < 8; i++) {
         now = roce_deadline(p.a.r);
@@ -253,49 +234,40 @@ static void err_looks_at_receives_after_a_send(void)
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_WR_FLUSH_ERR);
     pair_expect(&p.a, FAKERNIC_CQE_RECV, 2, FAKERNIC_WC_WR_FLUSH_ERR);
     CHECK_EQ(roce_deadline(p.a.r), now + FAKERNIC_RQ_FLUSH_INTERVAL_NS);
-    pair_free(&p);
 }
 
 static void reset_forgets_without_completions(void)
 {
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
-    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 1, FAKERNIC_SQ_SEND, 0, 64);
     CHECK(pair_step(&p, &p.a, &p.b));
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
     pair_run(&p);
     pair_expect_none(&p.a);
     CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_DROP_QP_STATE), 1);
-    pair_free(&p);
 }
 
 static void sends_wait_for_rts(void)
 {
-    RoceSendWr wr;
     RoceQpAttr attr;
     uint32_t bad;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
     attr = pair_attr(&p.b);
     attr.state = FAKERNIC_QPS_INIT;
     CHECK_EQ(modify(&p.a, PAIR_INIT_MASK, &attr, &bad), FAKERNIC_CMD_OK);
     attr.state = FAKERNIC_QPS_RTR;
     CHECK_EQ(modify(&p.a, PAIR_RTR_MASK, &attr, &bad), FAKERNIC_CMD_OK);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
     pair_run(&p);
     pair_expect_none(&p.a);
     attr.state = FAKERNIC_QPS_RTS;
     CHECK_EQ(modify(&p.a, PAIR_RTS_MASK, &attr, &bad), FAKERNIC_CMD_OK);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
-    pair_free(&p);
 }
 
 /* RTR: the first request is reported, once. */
@@ -304,9 +276,8 @@ static void first_request_establishes_communication(void)
     RoceSendWr wr;
     RoceQpAttr attr;
     uint32_t bad;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(to_state(&p.b, FAKERNIC_QPS_RESET), FAKERNIC_CMD_OK);
     attr = pair_attr(&p.a);
     attr.state = FAKERNIC_QPS_INIT;
@@ -320,7 +291,6 @@ static void first_request_establishes_communication(void)
     pair_expect_event(&p.b, FAKERNIC_EVENT_COMM_ESTABLISHED);
     CHECK(fake_next_event(p.b.host) == NULL);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
-    pair_free(&p);
 }
 
 /* A QP that has gone from RESET to RTR. */
@@ -342,9 +312,8 @@ static void to_rtr(Pair *p, PairHost *h, PairHost *peer)
 static void stale_request_establishes_nothing(void)
 {
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     to_rtr(&p, &p.b, &p.a);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_ONLY, PAIR_PSN + 1);
     pair_inject(&p, &p.b, &packet, "abcd", 4);
@@ -357,7 +326,6 @@ static void stale_request_establishes_nothing(void)
     pair_expect_event(&p.b, FAKERNIC_EVENT_COMM_ESTABLISHED);
     pair_inject(&p, &p.b, &packet, "abcd", 4);
     CHECK(fake_next_event(p.b.host) == NULL);
-    pair_free(&p);
 }
 
 /* UC: the first packet of a message may have any PSN, others must follow. */
@@ -365,9 +333,8 @@ static void uc_message_establishes_communication(void)
 {
     uint8_t data[PAIR_MTU] = { 0 };
     RocePacket packet;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_UC);
 
-    pair_init(&p, FAKERNIC_QP_UC);
     to_rtr(&p, &p.b, &p.a);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_UC | ROCE_BTH_SEND_MIDDLE,
                          PAIR_PSN);
@@ -377,7 +344,6 @@ static void uc_message_establishes_communication(void)
                          PAIR_PSN + 9);
     pair_inject(&p, &p.b, &packet, "abcd", 4);
     pair_expect_event(&p.b, FAKERNIC_EVENT_COMM_ESTABLISHED);
-    pair_free(&p);
 }
 
 /* SQD finishes what was begun, starts nothing, and says when. */
@@ -386,9 +352,8 @@ static void sqd_drains_and_resumes(void)
     RoceSendWr wr;
     RoceQpAttr attr = { .state = FAKERNIC_QPS_SQD, .sqd_async_notify = 1 };
     uint32_t bad;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 2000);
     pair_send(&p, &p.a, &wr);
     CHECK(pair_step(&p, &p.a, &p.b));
@@ -408,7 +373,6 @@ static void sqd_drains_and_resumes(void)
     CHECK_EQ(to_state(&p.a, FAKERNIC_QPS_RTS), FAKERNIC_CMD_OK);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
-    pair_free(&p);
 }
 
 /* B receives from SRQ 5, with what it takes to post to it. */
@@ -433,14 +397,12 @@ static RoceRecvWr srq_init(Pair *p)
 static void srq_receives_are_not_flushed(void)
 {
     RoceRecvWr recv;
-    RoceSendWr wr;
     Pair p;
 
     recv = srq_init(&p);
     fake_post_srq(p.b.host, 5, &recv);
     fake_post_srq(p.b.host, 5, &recv);
-    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 1, FAKERNIC_SQ_SEND, 0, 64);
     pair_run(&p);
     CHECK_EQ(p.b.host->completions[0].srqn, 5);
     pair_expect(&p.b, FAKERNIC_CQE_RECV, 8, FAKERNIC_WC_SUCCESS);
@@ -461,14 +423,12 @@ static void srq_receive_is_flushed_with_its_qp(void)
 
     for (i = 0; i < 2; i++) {
         RoceRecvWr recv;
-        RoceSendWr wr;
         Pair p;
 
         recv = srq_init(&p);
         recv.sge[0] = pair_sge(&p.b, 0, 2 * PAIR_MTU);
         fake_post_srq(p.b.host, 5, &recv);
-        wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 2 * PAIR_MTU);
-        pair_send(&p, &p.a, &wr);
+        pair_post(&p, 1, FAKERNIC_SQ_SEND, 0, 2 * PAIR_MTU);
         CHECK(pair_step(&p, &p.a, &p.b));
         CHECK_EQ(fake_queue_left(p.b.host, FAKE_SRQ, 5), 0);
         CHECK_EQ(i ? roce_qp_destroy(p.b.r, p.b.qpn)
@@ -530,9 +490,8 @@ static void broken_queues_are_fatal(void)
 
 static void host_errors_are_reported_once(void)
 {
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     pair_recv(&p.a, 1, 0, 64);
     roce_qp_error(p.a.r, 0, p.a.qpn, FAKERNIC_VENDOR_CQ_OVERRUN);
     roce_qp_error(p.a.r, 0, p.a.qpn, FAKERNIC_VENDOR_CQ_OVERRUN);
@@ -540,7 +499,6 @@ static void host_errors_are_reported_once(void)
     pair_expect_event(&p.a, FAKERNIC_EVENT_QP_FATAL);
     CHECK(fake_next_event(p.a.host) == NULL);
     pair_expect(&p.a, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_WR_FLUSH_ERR);
-    pair_free(&p);
 }
 
 static void numbers_are_reused_late(void)
@@ -548,9 +506,8 @@ static void numbers_are_reused_late(void)
     RoceQpInit init = { .type = FAKERNIC_QP_UD };
     uint32_t first, qpn;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(roce_qp_create(p.a.r, &init, &first), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_qp_destroy(p.a.r, first), FAKERNIC_CMD_OK);
     for (i = 0; i < 12; i++) {
@@ -564,42 +521,33 @@ static void numbers_are_reused_late(void)
     CHECK_EQ(roce_qp_create(p.a.r, &init, &qpn), FAKERNIC_CMD_OK);
     CHECK_EQ(qpn, 1);
     CHECK_EQ(roce_qp_create(p.a.r, &init, &qpn), FAKERNIC_CMD_BUSY);
-    pair_free(&p);
 }
 
 static void engine_reset_destroys_everything(void)
 {
     RoceQpAttr attr;
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
-    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 1, FAKERNIC_SQ_SEND, 0, 64);
     CHECK(pair_step(&p, &p.a, &p.b));
     roce_reset(p.a.r);
     CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
     CHECK_EQ(roce_qp_query(p.a.r, p.a.qpn, &attr), FAKERNIC_CMD_BAD_ID);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TX_ROCE), 0);
     pair_expect_none(&p.a);
-    pair_free(&p);
 }
 
 /* SQD lets max_dest_rd_atomic shrink under READs that are still to answer. */
 static void shrunk_grant_still_answers(void)
 {
     RoceQpAttr attr = { .max_dest_rd_atomic = 1 };
-    RoceSendWr wr;
     uint32_t bad;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     pair_fill(p.b.memory, 4000, 3);
     for (i = 0; i < 4; i++) {
-        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, i * 1000,
-                          1000);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, i, FAKERNIC_SQ_RDMA_READ, i * 1000, 1000);
         CHECK(pair_step(&p, &p.a, &p.b));
     }
     CHECK_EQ(to_state(&p.b, FAKERNIC_QPS_SQD), FAKERNIC_CMD_OK);
@@ -611,27 +559,22 @@ static void shrunk_grant_still_answers(void)
     }
     CHECK_MEM(p.a.memory, p.b.memory, 4000);
     for (i = 0; i < 6; i++) {
-        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, 0, 1000);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, i, FAKERNIC_SQ_RDMA_READ, 0, 1000);
         pair_run(&p);
         pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, i, FAKERNIC_WC_SUCCESS);
     }
-    pair_free(&p);
 }
 
 /* A READ that waited for its turn can have none once there are to be none. */
 static void waiting_read_is_refused_without_resources(void)
 {
     RoceQpAttr attr = { .max_rd_atomic = 0 };
-    RoceSendWr wr;
     uint32_t bad;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     for (i = 0; i < 5; i++) {
-        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, 0, 64);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, i, FAKERNIC_SQ_RDMA_READ, 0, 64);
     }
     while (pair_step(&p, &p.a, &p.b)) {
         continue;
@@ -647,7 +590,6 @@ static void waiting_read_is_refused_without_resources(void)
     }
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 4, FAKERNIC_WC_LOC_QP_OP_ERR);
     CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
-    pair_free(&p);
 }
 
 /* What happens to a QP counts in its own set as in the engine's. */
@@ -655,17 +597,14 @@ static void counters_of_one_qp(void)
 {
     uint64_t mine[FAKERNIC_STAT_COUNT] = { 0 };
     RocePacket packet;
-    RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(roce_qp_set_counters(p.a.r, p.a.qpn + 1, mine),
              FAKERNIC_CMD_BAD_ID);
     CHECK_EQ(roce_qp_set_counters(p.a.r, p.a.qpn, mine), FAKERNIC_CMD_OK);
     pair_lose(&p.b, 1);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
     pair_run_until(&p, 1000000000);
     packet = pair_packet(&p.b, &p.a, ROCE_BTH_SEND_ONLY, PAIR_PSN);
     packet.sgid[15] = 99;
@@ -689,7 +628,6 @@ static void counters_of_one_qp(void)
     CHECK_EQ(roce_qp_set_counters(p.a.r, p.a.qpn, NULL), FAKERNIC_CMD_OK);
     pair_inject(&p, &p.a, &packet, NULL, 0);
     CHECK_EQ(mine[FAKERNIC_STAT_TX_RNR_NAK], 1);
-    pair_free(&p);
 }
 
 /* From the Ethernet header to the ICRC, in IPv4. */
@@ -697,19 +635,15 @@ static void bytes_of_frames(void)
 {
     const uint64_t write = 14 + 20 + 8 + 12 + 16 + 64 + 4;
     const uint64_t ack = 14 + 20 + 8 + 12 + 4 + 4;
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TX_ROCE_BYTES), write);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_ROCE_BYTES), write);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_ROCE_BYTES), ack);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RX_ROCE_BYTES), ack);
-    pair_free(&p);
 }
 
 static const Test tests[] = {

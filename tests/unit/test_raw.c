@@ -114,14 +114,12 @@ static void impossible_frames_enter_sqe(void)
 static void only_raw_qps_take_frames(void)
 {
     uint8_t frame[60] = { 0 };
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     pair_recv(&p.a, 1, 0, 100);
     CHECK(!roce_input_ethernet(p.a.r, 0, p.a.qpn, frame, 60, false));
     CHECK(!roce_input_ethernet(p.a.r, 0, 12345, frame, sizeof(frame), false));
     pair_expect_none(&p.a);
-    pair_free(&p);
 }
 
 /* Ethernet for this host, and RoCEv2 for another's address. */
@@ -130,9 +128,8 @@ static void what_is_not_ours_goes_to_the_port(void)
     uint8_t frame[ROCE_FRAME_MAX] = { [12] = 0x08, 0x06 };
     RocePacket packet;
     size_t at;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     CHECK_EQ(roce_input(p.b.r, 0, frame, 60), ROCE_INPUT_ETHERNET);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_ONLY, PAIR_PSN);
     packet.dgid[15] = 77;
@@ -140,7 +137,6 @@ static void what_is_not_ours_goes_to_the_port(void)
     CHECK_EQ(roce_input(p.b.r, 0, frame, roce_wire_finish(frame, at, 0)),
              ROCE_INPUT_ETHERNET);
     CHECK_EQ(roce_stats(p.b.r)[FAKERNIC_STAT_RX_ROCE], 0);
-    pair_free(&p);
 }
 
 static void send_tagged(PairHost *h, uint32_t length, uint16_t tci)

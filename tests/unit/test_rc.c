@@ -37,34 +37,26 @@ static void send_arrives(void)
 
 static void write_arrives(void)
 {
-    Pair p;
-    RoceSendWr wr;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     pair_fill(p.a.memory, 100000, 9);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 100000);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 100000);
     pair_run(&p);
     CHECK_MEM(p.b.memory, p.a.memory, 100000);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     pair_expect_none(&p.b);
-    pair_free(&p);
 }
 
 static void read_arrives(void)
 {
-    Pair p;
-    RoceSendWr wr;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     pair_fill(p.b.memory, 100000, 11);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 100000);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_READ, 0, 100000);
     pair_run(&p);
     CHECK_MEM(p.a.memory, p.b.memory, 100000);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(p.a.host->completions[0].byte_count, 100000);
-    pair_free(&p);
 }
 
 /* Whole packets, one more, one less, none: the edges of segmentation. */
@@ -72,9 +64,8 @@ static void lengths_at_the_edges(void)
 {
     static const uint32_t lengths[] = { 0, 1, 255, 256, 257, 511, 512, 513 };
     unsigned i;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     pair_fill(p.a.memory, PAIR_SIZE, 5);
     for (i = 0; i < TEST_COUNT(lengths); i++) {
         uint32_t len = lengths[i];
@@ -87,8 +78,7 @@ static void lengths_at_the_edges(void)
         wr.sge[0].address += 8192;
         pair_send(&p, &p.a, &wr);
         pair_recv(&p.b, i, 16384, len);
-        wr = pair_wr(&p.a, i, FAKERNIC_SQ_SEND, 0, len);
-        pair_send(&p, &p.a, &wr);
+        pair_post(&p, i, FAKERNIC_SQ_SEND, 0, len);
         pair_run(&p);
         CHECK_MEM(p.b.memory, p.a.memory, len);
         CHECK_MEM(p.a.memory + 8192, p.a.memory, len);
@@ -98,7 +88,6 @@ static void lengths_at_the_edges(void)
         pair_expect(&p.a, FAKERNIC_CQE_SEND, i, FAKERNIC_WC_SUCCESS);
         pair_expect(&p.b, FAKERNIC_CQE_RECV, i, FAKERNIC_WC_SUCCESS);
     }
-    pair_free(&p);
 }
 
 static void inline_and_unsignaled(void)
@@ -107,9 +96,8 @@ static void inline_and_unsignaled(void)
         .index = 1, .opcode = FAKERNIC_SQ_SEND, .flags = FAKERNIC_SQ_INLINE,
         .inline_length = 300,
     };
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     pair_fill(wr.inline_data, 300, 1);
     wr.xrc_srqn = p.a.srqn;
     pair_recv(&p.b, 1, 0, 300);
@@ -118,7 +106,6 @@ static void inline_and_unsignaled(void)
     CHECK_MEM(p.b.memory, wr.inline_data, 300);
     pair_expect_none(&p.a);
     pair_expect(&p.b, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_SUCCESS);
-    pair_free(&p);
 }
 
 /* Every single frame lost, one after the other, in a mixed workload. */
@@ -129,7 +116,6 @@ static void any_frame_lost_is_recovered(void)
     for (n = 1; n <= limit; n++) {
         for (direction = 0; direction < 2; direction++) {
             Pair p;
-            RoceSendWr wr;
             uint32_t i;
 
             pair_init(&p, rc_service);
@@ -138,14 +124,10 @@ static void any_frame_lost_is_recovered(void)
             pair_lose(direction ? &p.b : &p.a, n);
             for (i = 0; i < 3; i++) {
                 pair_recv(&p.b, i, 32768, 2000);
-                wr = pair_wr(&p.a, i, FAKERNIC_SQ_SEND, 0, 2000);
-                pair_send(&p, &p.a, &wr);
-                wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ,
-                                  65536 + i * 1300, 1300);
-                pair_send(&p, &p.a, &wr);
-                wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_WRITE,
-                                  i * 1000, 1000);
-                pair_send(&p, &p.a, &wr);
+                pair_post(&p, i, FAKERNIC_SQ_SEND, 0, 2000);
+                pair_post_rdma(&p, i, FAKERNIC_SQ_RDMA_READ, 65536 + i * 1300,
+                               1300);
+                pair_post_rdma(&p, i, FAKERNIC_SQ_RDMA_WRITE, i * 1000, 1000);
             }
             pair_run_until(&p, 20000000000);
             CHECK_MEM(p.b.memory, p.a.memory, 3000);
@@ -169,32 +151,25 @@ static void any_frame_lost_is_recovered(void)
 /* > w0  > w1 lost  > w2  < NAK w1  > w1  > w2  < ACK w2 */
 static void gap_is_nacked_once_without_a_timeout(void)
 {
-    Pair p;
-    RoceSendWr wr;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     pair_lose(&p.a, 2);
-    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 256 * 6);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 256 * 6);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 0, 0);
     CHECK_EQ(p.now, 0);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_SEQ_NAK), 1);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RX_SEQ_NAK), 1);
     CHECK(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS) > 0);
-    pair_free(&p);
 }
 
 static void lost_ack_is_asked_for_again(void)
 {
-    Pair p;
-    RoceSendWr wr;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     pair_lose(&p.b, 1);
     pair_recv(&p.b, 1, 0, 64);
-    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 0, FAKERNIC_SQ_SEND, 0, 64);
     pair_run(&p);
     pair_expect_none(&p.a);
     CHECK_EQ(roce_deadline(p.a.r), roce_retry_ack_ns(14));
@@ -204,7 +179,6 @@ static void lost_ack_is_asked_for_again(void)
     pair_expect_none(&p.b);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 1);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 1);
-    pair_free(&p);
 }
 
 /* An ACK of the whole message behind its first packet would be a surprise. */
@@ -212,13 +186,10 @@ static void duplicate_is_acknowledged_if_it_asks(void)
 {
     static const uint8_t data[2 * PAIR_MTU];
     RocePacket packet;
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     pair_recv(&p.b, 1, 0, 2 * PAIR_MTU);
-    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 2 * PAIR_MTU);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 0, FAKERNIC_SQ_SEND, 0, 2 * PAIR_MTU);
     pair_run(&p);
     CHECK_EQ(p.b.sent, 1);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_FIRST, PAIR_PSN);
@@ -231,7 +202,6 @@ static void duplicate_is_acknowledged_if_it_asks(void)
     pair_run(&p);
     CHECK_EQ(p.b.sent, 2);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 2);
-    pair_free(&p);
 }
 
 static void silence_exceeds_retries(void)
@@ -262,13 +232,10 @@ static void silence_exceeds_retries(void)
 /* > SEND  < RNR NAK  (0.64 ms)  > SEND  < ACK */
 static void rnr_waits_for_a_receive(void)
 {
-    Pair p;
-    RoceSendWr wr;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     pair_fill(p.a.memory, 600, 8);
-    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 600);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 0, FAKERNIC_SQ_SEND, 0, 600);
     pair_run(&p);
     CHECK_EQ(roce_deadline(p.a.r), 640000);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 1);
@@ -278,23 +245,18 @@ static void rnr_waits_for_a_receive(void)
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, 0);
     pair_expect(&p.b, FAKERNIC_CQE_RECV, 4, 0);
     CHECK_MEM(p.b.memory + 4096, p.a.memory, 600);
-    pair_free(&p);
 }
 
 /* A copy of the packet found a receive: its ACK ends the wait. */
 static void ack_ends_an_rnr_wait(void)
 {
     RocePacket packet;
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
-    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 0);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 0, FAKERNIC_SQ_SEND, 0, 0);
     pair_run(&p);
     CHECK_EQ(roce_deadline(p.a.r), 640000);
-    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 0);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 1, FAKERNIC_SQ_SEND, 0, 0);
     pair_run(&p);
     CHECK_EQ(p.a.sent, 1);
     pair_recv(&p.b, 4, 0, 0);
@@ -308,7 +270,6 @@ static void ack_ends_an_rnr_wait(void)
     pair_expect(&p.b, FAKERNIC_CQE_RECV, 5, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(p.now, 0);
     CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
-    pair_free(&p);
 }
 
 /* rxe also NAKs the packets behind the one that found no receive. */
@@ -316,14 +277,11 @@ static void sequence_nak_behind_an_rnr_nak_is_stale(void)
 {
     static const uint8_t nak = ROCE_AETH_NAK | ROCE_NAK_SEQUENCE;
     RocePacket packet;
-    RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     pair_qp(&p.a)->attr.rnr_retry = pair_qp(&p.a)->retry.rnr_left = 7;
-    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 0);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 0, FAKERNIC_SQ_SEND, 0, 0);
     for (i = 0; i < 20; i++) {
         pair_run(&p);
         /* The peer is slow: its NAK comes when the wait is over. */
@@ -344,28 +302,22 @@ static void sequence_nak_behind_an_rnr_nak_is_stale(void)
     /* The next packet is another one: a NAK of it is about a lost one. */
     pair_lose(&p.a, 1);
     for (i = 1; i < 3; i++) {
-        wr = pair_wr(&p.a, i, FAKERNIC_SQ_SEND, 0, 0);
-        pair_send(&p, &p.a, &wr);
+        pair_post(&p, i, FAKERNIC_SQ_SEND, 0, 0);
     }
     pair_run(&p);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RX_SEQ_NAK), 21);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 2, FAKERNIC_WC_SUCCESS);
-    pair_free(&p);
 }
 
 static void rnr_retries_are_limited(void)
 {
-    Pair p;
-    RoceSendWr wr;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
-    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 0, FAKERNIC_SQ_SEND, 0, 64);
     pair_run_until(&p, 1000000000);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_RNR_RETRY_EXC_ERR);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 4);
-    pair_free(&p);
 }
 
 /* Only the packet with the immediate needs the receive; its data waits too. */
@@ -430,27 +382,22 @@ static void wrong_key_fails_both_sides(void)
 
 static void short_receive_fails_both_sides(void)
 {
-    Pair p;
-    RoceSendWr wr;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     pair_recv(&p.b, 3, 4096, 500);
     pair_fill(p.a.memory, 600, 1);
-    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 600);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 0, FAKERNIC_SQ_SEND, 0, 600);
     pair_run(&p);
     pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_LOC_LEN_ERR);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_REM_INV_REQ_ERR);
     CHECK_EQ(p.b.memory[4096 + 500], 0);
     CHECK(fake_next_event(p.b.host) == NULL);
     CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_ERR);
-    pair_free(&p);
 }
 
 static void receive_without_memory_is_a_remote_operation_error(void)
 {
     Pair p;
-    RoceSendWr wr;
     RoceRecvWr recv;
 
     pair_init(&p, rc_service);
@@ -458,8 +405,7 @@ static void receive_without_memory_is_a_remote_operation_error(void)
                          .sge = { pair_sge(&p.b, 0, 64) } };
     recv.sge[0].lkey += 0x100;
     pair_post_recv(&p.b, &recv);
-    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 0, FAKERNIC_SQ_SEND, 0, 64);
     pair_run(&p);
     pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, FAKERNIC_WC_LOC_PROT_ERR);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_REM_OP_ERR);
@@ -479,21 +425,17 @@ static void receive_may_be_longer_than_its_region(void)
     unsigned i;
 
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        RoceSendWr wr;
-        Pair p;
+        PAIR(p, rc_service);
 
-        pair_init(&p, rc_service);
         pair_fill(p.a.memory, 65, 3);
         pair_recv(&p.b, 3, PAIR_SIZE - 64, 1000);
-        wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, cases[i].length);
-        pair_send(&p, &p.a, &wr);
+        pair_post(&p, 0, FAKERNIC_SQ_SEND, 0, cases[i].length);
         pair_run(&p);
         pair_expect(&p.b, FAKERNIC_CQE_RECV, 3, cases[i].recv);
         pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, cases[i].send);
         if (cases[i].recv == FAKERNIC_WC_SUCCESS) {
             CHECK_MEM(p.b.memory + PAIR_SIZE - 64, p.a.memory, 64);
         }
-        pair_free(&p);
     }
 }
 
@@ -646,40 +588,32 @@ static void atomic_write_is_executed_once(void)
 /* The middle of a READ's answer is lost: only the rest is asked for. */
 static void read_resumes_where_it_broke(void)
 {
-    Pair p;
-    RoceSendWr wr;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     pair_fill(p.b.memory, 2560, 2);
     pair_lose(&p.b, 4);
-    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 2560);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 0, FAKERNIC_SQ_RDMA_READ, 0, 2560);
     pair_run(&p);
     CHECK_MEM(p.a.memory, p.b.memory, 2560);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 0, 0);
     CHECK_EQ(p.now, 0);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_IMPLIED_NAK), 1);
-    pair_free(&p);
 }
 
 static void reads_are_limited_to_max_rd_atomic(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     for (i = 0; i < 6; i++) {
-        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, 0, 64);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, i, FAKERNIC_SQ_RDMA_READ, 0, 64);
     }
     for (i = 0; pair_take(&p, &p.a, buf, &packet); i++) {
         CHECK_EQ(pair_opcode(&packet), ROCE_BTH_READ_REQUEST);
     }
     CHECK_EQ(i, 4);
-    pair_free(&p);
 }
 
 /* A peer with more READs than it was granted is refused. */
@@ -708,17 +642,14 @@ static void responder_enforces_max_dest_rd_atomic(void)
 /* The count of resources ever taken starts over, without losing any. */
 static void resources_are_counted_for_ever(void)
 {
-    RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     p.b.r->qps[p.b.qpn]->rs.res_pi = 0x3ffffffe;
     pair_fill(p.b.memory, 1000, 4);
     pair_lose(&p.b, 3);
     for (i = 0; i < 6; i++) {
-        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, 8 * i, 8);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, i, FAKERNIC_SQ_RDMA_READ, 8 * i, 8);
     }
     pair_run_until(&p, 1000000000);
     for (i = 0; i < 6; i++) {
@@ -726,7 +657,6 @@ static void resources_are_counted_for_ever(void)
     }
     CHECK_MEM(p.a.memory, p.b.memory, 48);
     CHECK(p.b.r->qps[p.b.qpn]->rs.res_pi < 100);
-    pair_free(&p);
 }
 
 static void fence_waits_for_reads(void)
@@ -734,11 +664,9 @@ static void fence_waits_for_reads(void)
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
-    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 0, FAKERNIC_SQ_RDMA_READ, 0, 64);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
     wr.flags |= FAKERNIC_SQ_FENCE;
     pair_send(&p, &p.a, &wr);
@@ -750,28 +678,23 @@ static void fence_waits_for_reads(void)
     pair_inject(&p, &p.a, &packet, buf, 64);
     CHECK(pair_take(&p, &p.a, buf, &packet));
     CHECK_EQ(pair_opcode(&packet), ROCE_BTH_WRITE_ONLY);
-    pair_free(&p);
 }
 
 static void packets_in_flight_are_bounded(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    RoceSendWr wr;
     unsigned asked = 0;
     unsigned i;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
-    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_SIZE);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 0, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_SIZE);
     for (i = 0; pair_take(&p, &p.a, buf, &packet); i++) {
         asked += packet.ack_req;
         CHECK(packet.mig_req);
     }
     CHECK_EQ(i, ROCE_WINDOW_REQUESTS);
     CHECK_EQ(asked, ROCE_WINDOW_REQUESTS / ROCE_ACK_EVERY);
-    pair_free(&p);
 }
 
 /* Bad sequences of opcodes and lengths from a peer: NAK, event, ERR. */
@@ -806,9 +729,8 @@ static void malformed_requests_are_refused(void)
     for (i = 0; i < TEST_COUNT(cases); i++) {
         RocePacket packet;
         uint32_t psn = PAIR_PSN;
-        Pair p;
+        PAIR(p, rc_service);
 
-        pair_init(&p, rc_service);
         if (cases[i].first != 0xff) {
             packet = pair_packet(&p.a, &p.b, cases[i].first, psn++);
             packet.reth.address = PAIR_MEMORY;
@@ -825,7 +747,6 @@ static void malformed_requests_are_refused(void)
         CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_ERR);
         CHECK_EQ(p.b.host->event_count, 1);
         CHECK_EQ(p.b.host->events[0].vendor_err, cases[i].vendor_err);
-        pair_free(&p);
     }
 }
 
@@ -849,10 +770,8 @@ static void path_mtus_that_differ(void)
 
     for (i = 0; i < TEST_COUNT(cases); i++) {
         RoceQpAttr attr = { .state = FAKERNIC_QPS_RESET };
-        RoceSendWr wr;
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE, &attr), 0);
         attr = pair_attr(&p.b);
         attr.path_mtu = FAKERNIC_MTU_512;
@@ -863,8 +782,7 @@ static void path_mtus_that_differ(void)
         attr.state = FAKERNIC_QPS_RTS;
         CHECK_EQ(pair_modify(&p.a, 0, PAIR_RTS_MASK, &attr), 0);
         pair_recv(&p.b, 4, 0, 1000);
-        wr = pair_rdma_wr(&p.a, &p.b, 0, cases[i].opcode, 4096, 1000);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, 0, cases[i].opcode, 4096, 1000);
         pair_run(&p);
         CHECK_EQ(p.a.host->completions[0].status, cases[i].status);
         CHECK_EQ(p.a.host->completions[0].vendor_err, cases[i].vendor_err);
@@ -879,7 +797,6 @@ static void path_mtus_that_differ(void)
             CHECK_EQ(p.b.host->events[0].vendor_err,
                      FAKERNIC_VENDOR_REQUEST_LENGTH);
         }
-        pair_free(&p);
     }
 }
 
@@ -891,9 +808,8 @@ static void stray_responses_are_dropped(void)
     RoceSendWr wr;
     RocePacket packet;
     unsigned i;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
     p.a.mute = true;
     pair_send(&p, &p.a, &wr);
@@ -913,15 +829,13 @@ static void stray_responses_are_dropped(void)
     pair_expect_none(&p.a);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_DROP_RESPONSE), 6);
     CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
-    pair_free(&p);
 }
 
 static void strangers_are_dropped(void)
 {
     RocePacket packet;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_SEND_ONLY, PAIR_PSN);
     packet.sgid[15] = 9;
     pair_inject(&p, &p.b, &packet, NULL, 0);
@@ -938,7 +852,6 @@ static void strangers_are_dropped(void)
     packet.opcode = ROCE_BTH_UC | ROCE_BTH_SEND_ONLY;
     pair_inject(&p, &p.b, &packet, NULL, 0);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_OPCODE), 1);
-    pair_free(&p);
 }
 
 /* A region goes away while a READ of it is being answered. */
@@ -946,12 +859,9 @@ static void region_gone_during_read(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
-    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 1000);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 0, FAKERNIC_SQ_RDMA_READ, 0, 1000);
     CHECK(pair_step(&p, &p.a, &p.b));
     CHECK(pair_step(&p, &p.b, &p.a));
     CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_OK);
@@ -959,7 +869,6 @@ static void region_gone_during_read(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 0, FAKERNIC_WC_REM_ACCESS_ERR);
     pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
     CHECK(!pair_take(&p, &p.b, buf, &packet));
-    pair_free(&p);
 }
 
 /*
@@ -970,12 +879,9 @@ static void late_duplicate_read_of_a_lost_key_is_dropped(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
-    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 0, FAKERNIC_SQ_RDMA_READ, 0, 64);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 0, FAKERNIC_WC_SUCCESS);
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_READ_REQUEST, PAIR_PSN);
@@ -988,7 +894,6 @@ static void late_duplicate_read_of_a_lost_key_is_dropped(void)
     CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 1);
     CHECK_EQ(p.b.host->event_count, 0);
-    pair_free(&p);
 }
 
 static RocePacket read_packet(const Pair *p, uint32_t psn, uint32_t length)
@@ -1022,9 +927,8 @@ static void bogus_duplicate_read_changes_nothing(void)
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
     unsigned i;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     packet = read_packet(&p, PAIR_PSN, 64);
     pair_inject(&p, &p.b, &packet, NULL, 0);
     expect_answer(&p, PAIR_PSN);
@@ -1049,7 +953,6 @@ static void bogus_duplicate_read_changes_nothing(void)
     CHECK(!pair_take(&p, &p.b, buf, &packet));
     CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 7);
-    pair_free(&p);
 }
 
 /* Codes without a meaning in RC and XRC (IBTA table 38). */
@@ -1100,9 +1003,8 @@ static void qps_share_the_wire(void)
     RoceSendWr wr;
     size_t before = 0;
     uint32_t big;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
     big = p.a.qpn;
     pair_create(&p.a, FAKERNIC_QP_RC);
     pair_connect(&p.a, &p.b, FAKERNIC_QP_RC);
@@ -1110,15 +1012,13 @@ static void qps_share_the_wire(void)
     fake_post_send(p.a.host, big, &wr);
     roce_post_send(p.a.r, 0, big);
     CHECK(pair_take(&p, &p.a, buf, &packet));
-    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 8);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 8);
     while (pair_take(&p, &p.a, buf, &packet) &&
            pair_opcode(&packet) != ROCE_BTH_WRITE_ONLY) {
         before += packet.payload_len;
     }
     /* No more than what is left of the big one's share. */
     CHECK(before < ROCE_SHARE_BYTES);
-    pair_free(&p);
 }
 
 /* As if so many packets had been exchanged. */
@@ -1137,20 +1037,17 @@ static void skip_psns(Pair *p, uint32_t count)
 static void old_reads_do_not_confuse_acks(void)
 {
     static const uint32_t distances[] = { 0x7fff00, 0x900000, 0xfff000 };
-    RoceSendWr wr;
     unsigned i;
     Pair p;
 
     for (i = 0; i < TEST_COUNT(distances); i++) {
         pair_init(&p, rc_service);
-        wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 64);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_READ, 0, 64);
         pair_run(&p);
         pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_SUCCESS);
         skip_psns(&p, distances[i]);
         pair_lose(&p.b, 1);
-        wr = pair_rdma_wr(&p.a, &p.b, 2, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, 2, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
         pair_run_until(&p, 10000000000);
         pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
         pair_free(&p);
@@ -1161,11 +1058,9 @@ static void old_reads_do_not_confuse_acks(void)
 static void old_reads_do_not_hide_new_atomics(void)
 {
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, rc_service);
 
-    pair_init(&p, rc_service);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 2560);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_READ, 0, 2560);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_SUCCESS);
     skip_psns(&p, 0x1000000 - 5);
@@ -1178,7 +1073,6 @@ static void old_reads_do_not_hide_new_atomics(void)
     pair_run_until(&p, 10000000000);
     pair_expect(&p.a, FAKERNIC_CQE_FETCH_ADD, 2, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(p.b.memory[0], 1);
-    pair_free(&p);
 }
 
 #define OVER_XRC(name)                     \
@@ -1230,13 +1124,10 @@ static void copies_of_a_nak_cost_one_try(uint8_t syndrome, uint8_t retry_left,
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 3 * PAIR_MTU);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 3 * PAIR_MTU);
     for (i = 0; i < 3; i++) {
         REQUIRE(pair_take(&p, &p.a, buf, &packet));
     }
@@ -1259,7 +1150,6 @@ static void copies_of_a_nak_cost_one_try(uint8_t syndrome, uint8_t retry_left,
     pair_inject(&p, &p.a, &packet, NULL, 0);
     CHECK_EQ(pair_qp(&p.a)->retry.retry_left, retry_left);
     CHECK_EQ(pair_qp(&p.a)->retry.rnr_left, rnr_left);
-    pair_free(&p);
 }
 
 static void copies_of_a_sequence_nak_cost_one_try(void)
@@ -1276,13 +1166,10 @@ static void copies_of_an_rnr_nak_cost_one_try(void)
 static void late_copies_of_an_rnr_nak_cost_no_try(void)
 {
     RocePacket packet;
-    RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
-    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 1, FAKERNIC_SQ_SEND, 0, 64);
     pair_run(&p);
     CHECK_EQ(pair_qp(&p.a)->retry.rnr_left, 2);
     p.now = roce_deadline(p.a.r);
@@ -1298,7 +1185,6 @@ static void late_copies_of_an_rnr_nak_cost_no_try(void)
     pair_recv(&p.b, 1, 0, 64);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
-    pair_free(&p);
 }
 
 /* The last packet is lost, and nothing behind it tells: a probe does, soon. */
@@ -1306,9 +1192,8 @@ static void lost_tail_is_probed(void)
 {
     RoceSendWr wr;
     RoceTime before;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 5 * PAIR_MTU);
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
@@ -1324,7 +1209,6 @@ static void lost_tail_is_probed(void)
     CHECK_MEM(p.b.memory, p.a.memory, 5 * PAIR_MTU);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_SEQ_NAK), 1);
-    pair_free(&p);
 }
 
 /* The table "How long a dead peer takes" of the data sheet. */
@@ -1341,16 +1225,13 @@ static void dead_peer_ends_after_the_documented_time(void)
 
     for (unsigned i = 0; i < TEST_COUNT(rows); i++) {
         const RoceTime end = rows[i].us * 1000;
-        RoceSendWr wr;
-        Pair p;
+        PAIR(p, FAKERNIC_QP_RC);
 
-        pair_init(&p, FAKERNIC_QP_RC);
         pair_qp(&p.a)->attr.timeout = rows[i].timeout;
         pair_qp(&p.a)->attr.retry_cnt = rows[i].retry_cnt;
         roce_retry_refill(&pair_qp(&p.a)->retry, &pair_qp(&p.a)->attr);
         CHECK_EQ(roce_qp_destroy(p.b.r, p.b.qpn), FAKERNIC_CMD_OK);
-        wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
         pair_run_until(&p, end - 1);
         pair_expect_none(&p.a);
         pair_run_until(&p, end + 1000000);
@@ -1358,7 +1239,6 @@ static void dead_peer_ends_after_the_documented_time(void)
                     FAKERNIC_WC_RETRY_EXC_ERR);
         CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS),
                  rows[i].retry_cnt + 1);
-        pair_free(&p);
     }
 }
 
@@ -1367,9 +1247,8 @@ static bool silence_makes_lossy(unsigned packets)
 {
     RoceSendWr wr;
     bool lossy;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     for (unsigned i = 1; i <= 2; i++) {
         wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_WRITE, 0,
                           packets * PAIR_MTU);
@@ -1383,7 +1262,6 @@ static bool silence_makes_lossy(unsigned packets)
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_PROBES), 1);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS), 0);
     lossy = pair_qp(&p.a)->retry.lossy;
-    pair_free(&p);
     return lossy;
 }
 
@@ -1402,9 +1280,8 @@ static void silence_about_one_packet_makes_lossy(void)
 static void second_loss_is_told_by_the_timer(void)
 {
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     pair_fill(p.a.memory, 5 * PAIR_MTU, 3);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 5 * PAIR_MTU);
     /* 1, 2 (lost), 3, which makes the NAK; 2 (lost), 3, 4, 5 */
@@ -1421,7 +1298,6 @@ static void second_loss_is_told_by_the_timer(void)
     CHECK_EQ(p.a.sent, 11);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     CHECK_MEM(p.b.memory, p.a.memory, 5 * PAIR_MTU);
-    pair_free(&p);
 }
 
 /* A WRITE of one packet; before that there are no probes. */
@@ -1444,9 +1320,8 @@ static void second_loss_is_found_by_probes(void)
 {
     RoceSendWr wr;
     RoceTime before;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     measure_trip(&p);
     pair_fill(p.a.memory, 5 * PAIR_MTU, 3);
     pair_lose(&p.a, 2);
@@ -1468,28 +1343,23 @@ static void second_loss_is_found_by_probes(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
     CHECK_MEM(p.b.memory, p.a.memory, 5 * PAIR_MTU);
-    pair_free(&p);
 }
 
 /* Each is asked for again by a probe: what that took is no round trip. */
 static void lost_reads_wait_no_longer(void)
 {
-    RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     for (i = 0; i < 5; i++) {
         if (i > 0) {
             pair_lose(&p.a, 1);
         }
-        wr = pair_rdma_wr(&p.a, &p.b, i, FAKERNIC_SQ_RDMA_READ, 0, PAIR_MTU);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, i, FAKERNIC_SQ_RDMA_READ, 0, PAIR_MTU);
         pair_run_until(&p, p.now + 4 * ROCE_ACK_WAIT_FLOOR_NS);
         pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, i, FAKERNIC_WC_SUCCESS);
     }
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
-    pair_free(&p);
 }
 
 /* Its source address is missing for a while: the request has been made. */
@@ -1498,13 +1368,10 @@ static void probe_without_a_source_is_no_error(void)
     RoceGid none = { .type = FAKERNIC_GID_NONE };
     uint8_t buf[ROCE_FRAME_MAX];
     bool loopback;
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     measure_trip(&p);
-    wr = pair_rdma_wr(&p.a, &p.b, 2, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_MTU);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 2, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_MTU);
     CHECK(pair_step(&p, &p.a, &p.b));
     CHECK_EQ(roce_gid_set(p.a.r, 0, &none), FAKERNIC_CMD_OK);
     p.now = roce_deadline(p.a.r);
@@ -1515,7 +1382,6 @@ static void probe_without_a_source_is_no_error(void)
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
-    pair_free(&p);
 }
 
 /* A packet that never arrives, or whose answer does not: 1, 2, 3, ... */
@@ -1545,13 +1411,11 @@ static void each_attempt_has_its_number(Pair *p, PairHost *mute, uint8_t opcode)
 
 static void attempts_are_counted(void)
 {
-    RoceSendWr wr;
     Pair p;
 
     for (unsigned i = 0; i < 2; i++) {
         pair_init(&p, FAKERNIC_QP_RC);
-        wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_MTU);
-        pair_send(&p, &p.a, &wr);
+        pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, PAIR_MTU);
         pair_run(&p);
         each_attempt_has_its_number(&p, i ? &p.b : &p.a,
                                     i ? FAKERNIC_SQ_RDMA_READ
@@ -1566,13 +1430,10 @@ static void copies_of_an_implied_nak_cost_one_try(void)
     uint8_t buf[ROCE_FRAME_MAX];
     uint8_t data[PAIR_MTU] = { 0 };
     RocePacket packet;
-    RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 4 * PAIR_MTU);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_READ, 0, 4 * PAIR_MTU);
     REQUIRE(pair_take(&p, &p.a, buf, &packet));
     packet = pair_packet(&p.b, &p.a, ROCE_BTH_READ_RESPONSE_MIDDLE,
                          PAIR_PSN + 1);
@@ -1582,7 +1443,6 @@ static void copies_of_an_implied_nak_cost_one_try(void)
     CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
     CHECK_EQ(pair_qp(&p.a)->retry.retry_left, 2);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_IMPLIED_NAK), 1);
-    pair_free(&p);
 }
 
 static const Test tests[] = {

@@ -370,16 +370,12 @@ static void blocked_qp_gets_no_datagram_of_its_own(void)
 
 static void uc_delivers_and_completes_at_once(void)
 {
-    RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_UC);
 
-    pair_init(&p, FAKERNIC_QP_UC);
     pair_fill(p.a.memory, 2000, 3);
     pair_recv(&p.b, 6, 4096, 2000);
-    wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 2000);
-    pair_send(&p, &p.a, &wr);
-    wr = pair_rdma_wr(&p.a, &p.b, 2, FAKERNIC_SQ_RDMA_WRITE, 0, 2000);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 1, FAKERNIC_SQ_SEND, 0, 2000);
+    pair_post_rdma(&p, 2, FAKERNIC_SQ_RDMA_WRITE, 0, 2000);
     pair_run(&p);
     CHECK_MEM(p.b.memory + 4096, p.a.memory, 2000);
     CHECK_MEM(p.b.memory, p.a.memory, 2000);
@@ -387,7 +383,6 @@ static void uc_delivers_and_completes_at_once(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
     pair_expect(&p.b, FAKERNIC_CQE_RECV, 6, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(p.b.sent, 0);
-    pair_free(&p);
 }
 
 /* One packet of UC or UD; the caller decides what comes before the next. */
@@ -440,9 +435,8 @@ static void unanswered_is_complete_once_it_has_gone(void)
 static void uc_loses_whole_messages(void)
 {
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_UC);
 
-    pair_init(&p, FAKERNIC_QP_UC);
     pair_recv(&p.b, 6, 4096, 2000);
     pair_lose(&p.a, 2);
     wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 1000);
@@ -455,7 +449,6 @@ static void uc_loses_whole_messages(void)
     CHECK_EQ(p.b.host->completion_count, 1);
     CHECK_EQ(p.b.host->completions[0].byte_count, 700);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_OUT_OF_SEQUENCE), 1);
-    pair_free(&p);
 }
 
 /* A message given up half way leaves a send queue that can go on. */
@@ -463,9 +456,8 @@ static void uc_goes_on_after_half_a_message(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_RTS };
     RoceSendWr wr;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_UC);
 
-    pair_init(&p, FAKERNIC_QP_UC);
     pair_fill(p.a.memory, 2000, 3);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 2000);
     pair_send(&p, &p.a, &wr);
@@ -482,7 +474,6 @@ static void uc_goes_on_after_half_a_message(void)
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
     CHECK_MEM(p.b.memory, p.a.memory, 2000);
-    pair_free(&p);
 }
 
 static const Test tests[] = {

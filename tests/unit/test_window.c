@@ -346,11 +346,9 @@ static void many_qps_keep_queues_short(void)
 /* Those in error wait for receives to flush, and for nobody on the wire. */
 static void qps_in_error_take_no_share(void)
 {
-    RoceSendWr wr;
     unsigned i;
-    Pair p;
+    PAIR(p, FAKERNIC_QP_RC);
 
-    pair_init(&p, FAKERNIC_QP_RC);
     for (i = 0; i < 8; i++) {
         RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
         PairHost other = p.a;
@@ -360,12 +358,9 @@ static void qps_in_error_take_no_share(void)
                  FAKERNIC_CMD_OK);
     }
     p.b.mute = true;
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0,
-                      100 * PAIR_MTU);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 100 * PAIR_MTU);
     pair_run(&p);
     CHECK_EQ(p.a.sent, 100);
-    pair_free(&p);
 }
 
 static const Test tests[] = {

@@ -308,12 +308,10 @@ static void read_again_after_its_pd_is_gone(void)
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
     uint32_t key;
-    RoceSendWr wr;
     Pair p;
 
     xrc_init(&p);
-    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 600);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 0, FAKERNIC_SQ_RDMA_READ, 0, 600);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 0, FAKERNIC_WC_SUCCESS);
     fake_srq_xrc(p.b.host, PAIR_SRQN, 0, 0, 0);
@@ -414,8 +412,7 @@ static void read_again_after_another_srq(void)
     fake_post_srq(p.b.host, OTHER_SRQN, &recv);
     pair_lose(&p.b, 2);
     pair_lose(&p.b, 3);
-    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_READ, 0, 600);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 0, FAKERNIC_SQ_RDMA_READ, 0, 600);
     wr = pair_wr(&p.a, 1, FAKERNIC_SQ_SEND, 0, 0);
     wr.xrc_srqn = OTHER_SRQN;
     pair_send(&p, &p.a, &wr);
@@ -463,15 +460,12 @@ static void packets_on_the_wire(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
-    RoceSendWr wr;
     unsigned i;
     Pair p;
 
     xrc_init(&p);
-    wr = pair_rdma_wr(&p.a, &p.b, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 600);
-    pair_send(&p, &p.a, &wr);
-    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 600);
-    pair_send(&p, &p.a, &wr);
+    pair_post_rdma(&p, 0, FAKERNIC_SQ_RDMA_WRITE, 0, 600);
+    pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_READ, 0, 600);
     for (i = 0; i < 4; i++) {
         static const uint8_t want[] = {
             ROCE_BTH_WRITE_FIRST, ROCE_BTH_WRITE_MIDDLE, ROCE_BTH_WRITE_LAST,
@@ -658,7 +652,6 @@ static void transitions(void)
 static void established_by_the_first_request(void)
 {
     RoceQpAttr attr;
-    RoceSendWr wr;
     Pair p;
 
     memset(&p, 0, sizeof(p));
@@ -675,8 +668,7 @@ static void established_by_the_first_request(void)
     fake_srq_xrc(p.b.host, PAIR_SRQN, PAIR_XRCDN, 1, 11);
     p.a.srqn = p.b.srqn = PAIR_SRQN;
     pair_recv(&p.b, 4, 0, 64);
-    wr = pair_wr(&p.a, 0, FAKERNIC_SQ_SEND, 0, 64);
-    pair_send(&p, &p.a, &wr);
+    pair_post(&p, 0, FAKERNIC_SQ_SEND, 0, 64);
     pair_run(&p);
     pair_expect(&p.b, FAKERNIC_CQE_RECV, 4, FAKERNIC_WC_SUCCESS);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_SUCCESS);
