@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who may see and use the device: namespaces and capabilities."""
+"""Access to the device: namespaces and capabilities."""
 
 import pytest
 

@@ -974,7 +974,7 @@ def test_death_is_reported_everywhere(dut, death):
             heard = time_reports(dut, death)
             if max(heard) < HEARD_S:
                 break
-    print(f"{death.__name__}: heard of after {heard} s")
+    print(f"{death.__name__}: reported after {heard} s")
     assert max(heard) < HEARD_S, heard
     dut.works()
 

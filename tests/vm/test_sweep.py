@@ -176,18 +176,18 @@ def sweep_others(program, rule, step, at_least):
     """Checks that a failure that no transport can repair is reported and
     leaves nothing. A sample may hit only repairable ones, such as accesses of
     the Ethernet port; then the next ones are hit."""
-    told_of = []
+    reported = []
 
     def judge(result, told, _):
         assert result.code in (OK, REFUSED), told
-        told_of.append(result.code == REFUSED)
+        reported.append(result.code == REFUSED)
         program.works()
     for first in range(1, step + 1):
         hit = sweep(program, rule, step, judge, first)
         assert hit * step + first > at_least
-        if any(told_of):
+        if any(reported):
             return
-    pytest.fail(f"nobody was told of any of {len(told_of)}")
+    pytest.fail(f"none of {len(reported)} failures was reported")
 
 
 WHAT = pytest.mark.parametrize("what", FRAMES)

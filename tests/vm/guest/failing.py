@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Fails each allocation that the driver makes while something is done, one
-after the other, and looks that what was done failed, or did without it, and
-that it works afterwards.
+"""Fails each allocation of the driver during an operation, one after the other.
+Checks that the operation fails, or succeeds without the allocation, and that it
+works afterwards.
 
-    failing.py verbs DEVICE GID-INDEX        every verb, made and destroyed
+    failing.py verbs DEVICE GID-INDEX        every verb and its reverse
     failing.py command UNDO AGAIN COMMAND    a shell command
     failing.py beside WHO COMMAND            the same, while the allocations are
                                              those of WHO: threads, of the
                                              kernel, or softirqs
-    failing.py chance PERMILLE               until it is called so again, with 0,
-                                             and tells how many have failed:
-                                             those of everybody
-    failing.py failed                        tells how many have, meanwhile
+    failing.py chance PERMILLE               random allocations of all tasks, until
+                                             it is called with 0, which prints how
+                                             many have failed
+    failing.py failed                        prints how many have failed until now
 
 failing.ko (../module) fails the n-th allocation, and with --times N as many in a
 row. With --linuxs Linux itself does so to verbs (CONFIG_FAULT_INJECTION), also
-to copies from and to a program. Only those count that the driver makes or has
-made below it. UNDO brings back the state in which COMMAND is to
-run, whether it succeeded or not; AGAIN says so if it is well. --at-least N: as
-many were failed, or this test is none. --limit N: if there are more, N of them:
-the first, the last, and some in between. A line per operation tells how many
-allocations there are and how many were failed.
+to copies from and to a program. Only allocations in the driver, or in functions
+that it calls, count. UNDO restores the state in which COMMAND runs, whether it
+succeeded or not. AGAIN succeeds if the device works. --at-least N: it is an error
+if fewer failed. --limit N: if there are more, only N fail: the first, the last, and
+some in between. It prints a line per operation with the number of allocations and
+how many failed.
 """
 
 import argparse
@@ -40,18 +40,18 @@ MODULE = "fakernic"
 DEBUG = Path("/sys/kernel/debug")
 OWN = DEBUG / "failing"         # of failing.ko
 LINUXS = Path("/proc/thread-self/fail-nth")
-# What failing.ko calls them.
+# failing.ko's numbers for them.
 WHO = {"writer": 1, "programs": 2, "threads": 4, "softirqs": 8}
 EVERYBODY = sum(WHO.values())
-# Above it is the network, not the driver.
+# Callers above it are the network, not the driver.
 RECEIVED = "netif_receive_skb_list_internal"
-# Of the debug kernel: what DMA_API_DEBUG, kmemleak and DEBUG_OBJECTS allocate.
+# Allocations of DMA_API_DEBUG, kmemleak and DEBUG_OBJECTS on the debug kernel.
 WATCHERS = ("add_dma_entry", "dma_entry_alloc", "__alloc_object",
             "kmemleak_scan_area", "fill_pool")
 
 
 def module_range():
-    """Where its code is, as addresses."""
+    """Returns the addresses of the module's code."""
     start = Path(f"/sys/module/{MODULE}/sections/.text").read_text().strip()
     text = Path("/proc/modules").read_text(encoding="ascii")
     size = int(re.search(rf"^{MODULE} (\d+) ", text, re.M)[1])
@@ -59,7 +59,7 @@ def module_range():
 
 
 def function_ranges(names):
-    """Of the kernel itself, those that it has."""
+    """Returns the addresses of those functions that the kernel has."""
     found = {}
     for line in Path("/proc/kallsyms").read_text(encoding="ascii").splitlines():
         address, kind, name = line.split()[:3]
@@ -71,9 +71,9 @@ def function_ranges(names):
 
 
 def choose_what_fails(times, who="writer"):
-    """Has only those allocations fail that the driver makes. Files of /proc/irq
-    that could not be made the kernel misses when it removes them: a WARNING;
-    and who watches the driver would do so no longer."""
+    """Makes only allocations of the driver fail. The kernel would report files
+    of /proc/irq that could not be created when it removes them (a WARNING),
+    and debug code would stop checking the driver."""
     start, end = module_range()
     spared = function_ranges([RECEIVED if who == "softirqs" else
                               "register_irq_proc"])
@@ -91,7 +91,7 @@ def choose_what_fails(times, who="writer"):
 
 
 def set_kinds(values):
-    """Of Linux's own."""
+    """Selects Linux's own kinds of failures."""
     for kind in KINDS:
         for name, value in values:
             path = DEBUG / kind / name
@@ -100,12 +100,12 @@ def set_kinds(values):
 
 
 def log(text):
-    """Between the kernel's own lines."""
+    """Writes a line to the kernel's log."""
     Path("/dev/kmsg").write_text(f"failing: {text}\n", encoding="ascii")
 
 
 class Nth:
-    """Of the task that sets it: the n-th from then on."""
+    """Fails the n-th allocation of the calling task from then on."""
 
     def __init__(self, is_linuxs=False):
         self.file = LINUXS if is_linuxs else OWN / "nth"
@@ -114,14 +114,16 @@ class Nth:
         self.file.write_text(str(number), encoding="ascii")
 
     def left(self):
-        """How many were not reached, of what set() was told; 0: one failed."""
+        """Returns how many allocations before the n-th were not reached; 0:
+        one failed."""
         left = int(self.file.read_text(encoding="ascii"))
         self.set(0)
         return left
 
 
 def places(total, limit):
-    """Which of them are failed: the first, the last, and some in between."""
+    """Returns which allocations fail: the first, the last, and some in
+    between."""
     if total <= limit:
         return range(1, total + 1)
     part = limit // 3
@@ -136,7 +138,8 @@ def tell(name, total, hit, failed):
 # ---- a shell command -------------------------------------------------------
 
 def run_failing(command, number):
-    """Runs it in a task that was told the number: exit code, what is left."""
+    """Runs a command whose n-th allocation fails. Returns its exit code, and
+    how many allocations were left."""
     child = os.fork()
     if not child:
         Nth().set(number)
@@ -175,10 +178,11 @@ def sweep_command(arguments):
     return hit
 
 
-# ---- beside a command ------------------------------------------------------
+# ---- allocations of others --------------------------------------------------
 
 def sweep_beside(arguments):
-    """Others make these: it may fail or not, and works afterwards."""
+    """Fails allocations of other tasks. The command may succeed or fail, and
+    works afterwards."""
     name = arguments.command
     nth = Nth()
 
@@ -232,7 +236,7 @@ UDMABUF_CREATE = 0x40187542
 
 
 def dma_buf(size):
-    """Of memory of a program."""
+    """Returns a DMA-BUF of memory of a program."""
     memory = os.memfd_create("failing", os.MFD_ALLOW_SEALING)
     os.ftruncate(memory, size)
     fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
@@ -244,7 +248,7 @@ def dma_buf(size):
 
 
 class Verbs:
-    """What verbs are made of; the operations are made of these."""
+    """The objects that operations need."""
 
     SIZE = 1 << 20
 
@@ -345,8 +349,8 @@ class Verbs:
 
 
 def operations(v):
-    """Name, what it needs, what is done with that. What is done returns an
-    object, which is then destroyed, failing as well; or None."""
+    """Yields a name, what the operation needs, and the operation. It returns
+    an object, which is then destroyed under failures, too; or None."""
     local = e.IBV_ACCESS_LOCAL_WRITE
     wide = local | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_WRITE
     odp = wide | e.IBV_ACCESS_ON_DEMAND
@@ -361,7 +365,7 @@ def operations(v):
         qp.to_rts(QPAttr(port_num=1))
 
     def rereg(mr):
-        """Memory, domain and rights."""
+        """Changes memory, domain and rights of a region."""
         mr.rereg(e.IBV_REREG_MR_CHANGE_TRANSLATION, v.pd, v.address, v.SIZE)
         mr.rereg(e.IBV_REREG_MR_CHANGE_PD, v.other_pd)
         mr.rereg(e.IBV_REREG_MR_CHANGE_ACCESS, v.other_pd, access=local)
@@ -440,7 +444,7 @@ def operations(v):
 
 
 class VerbSweep:
-    """All operations, one after the other."""
+    """Runs all operations one after the other."""
 
     def __init__(self, nth, limit):
         self.nth = nth
@@ -448,7 +452,7 @@ class VerbSweep:
         self.hit = self.failed = 0
 
     def failing(self, number, call):
-        """What it returns, if it does; how many are left."""
+        """Returns the result, if any, and how many allocations are left."""
         self.nth.set(number)
         try:
             return call(), self.nth.left()
@@ -462,7 +466,7 @@ class VerbSweep:
             self.nth.set(0)
 
     def destroy(self, made, number):
-        """Failing, and if it did not, or could not, without."""
+        """Destroys an object under a failure, and again without one if needed."""
         left = self.failing(number, made.close)[1]
         made.close()
         return left
@@ -473,7 +477,8 @@ class VerbSweep:
                 one.close()
 
     def count(self, needs, run):
-        """The places of making, and of destroying what was made."""
+        """Returns the number of allocations of creating and of destroying the
+        object."""
         given = needs()
         made, left = self.failing(NEVER, lambda: run(given))
         makes, destroys = NEVER - left, 0

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How two programs of a test find one another: over TCP, where they tell
- * addresses and keys, and wait for each other. Failures end the program.
+ * Two programs of a test meet over TCP, where they exchange addresses and keys
+ * and wait for each other. Failures end the program.
  */
 #ifndef MEET_H
 #define MEET_H
@@ -14,13 +14,12 @@
 #include <sys/socket.h>
 
 #define ASK_EVERY_S 1
-#define ASK_TIMES 60            /* of a peer that says nothing */
+#define ASK_TIMES 60            /* without an answer of the peer */
 
 /*
- * Who leaves with words unread is said to have gone once, and never again;
- * that goes by the card that a test may have killed. So whoever waits for a
- * peer asks now and then whether it is still there, and is told when the card
- * works again.
+ * A peer that exits with unread data sends one RST, which is lost if the test
+ * has killed the card. So both sides send keepalive probes, and are notified
+ * when the card works again.
  */
 static inline int keep_asking(int sock)
 {
@@ -40,7 +39,7 @@ static inline int keep_asking(int sock)
     return sock;
 }
 
-/* A socket to HOST; without one, to whoever comes first. */
+/* A socket to HOST, or without HOST to the first client. */
 static inline int meet(const char *host, const char *port)
 {
     struct addrinfo *found, hints = { .ai_socktype = SOCK_STREAM };
@@ -73,7 +72,7 @@ static inline int meet(const char *host, const char *port)
     return keep_asking(sock);
 }
 
-/* What the peer says, for what it is told: both sides at once. */
+/* Both sides send OWN and receive PEER. */
 static inline void swap(int sock, const void *own, void *peer, size_t size)
 {
     if (write(sock, own, size) != (ssize_t)size ||

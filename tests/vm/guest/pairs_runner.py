@@ -2,9 +2,9 @@
 """Runs many short client/server pairs between two guests, one after the other.
 
 pairs_runner.py server ADDRESS PORT PATIENCE <JOBS in one guest and
-pairs_runner.py client ADDRESS PORT PATIENCE <JOBS in the other keep step over
+pairs_runner.py client ADDRESS PORT PATIENCE <JOBS in the other synchronize over
 one TCP connection: the client's program starts when the server's listens.
-PATIENCE is by which the time limits are multiplied. JOBS has a line of JSON per
+PATIENCE multiplies the time limits. JOBS has a line of JSON per
 pair, [NAME, COMMAND LINE, LISTEN], LISTEN being the server's TCP port or "cm"
 for an rdma_cm listener; only the server looks at it. Each side prints a line
 of JSON per pair: name, code (null: did not end in time), output, seconds.
@@ -28,7 +28,7 @@ LISTENING = "0A"        # of /proc/net/tcp
 
 
 def listens_tcp(port):
-    """Whether a TCP socket of this guest listens on PORT."""
+    """Returns whether a TCP socket of this guest listens on PORT."""
     for family in ("tcp", "tcp6"):
         with open(f"/proc/net/{family}", encoding="ascii") as file:
             for line in file:
@@ -40,7 +40,7 @@ def listens_tcp(port):
 
 
 def listens_cm(session):
-    """Whether a program of this session does: others may run beside it."""
+    """Returns whether a program of this session listens; others may, too."""
     text = subprocess.run(["rdma", "resource", "show", "cm_id"], text=True,
                           capture_output=True, check=False).stdout
     for pid in re.findall(r"state LISTEN .*\bpid (\d+)", text):
@@ -95,8 +95,8 @@ def serve(wire, patience, name, command, listen):
     if not ready:
         program.finish(1)
         return
-    # Once the client has ended, the server has little left to do; with a
-    # client that failed it may wait for ever.
+    # After the client has ended the server needs little time. If the client
+    # failed, the server may wait without limit.
     code = int(wire.readline())
     program.finish(patience * (PAIR_LIMIT_S if code == 0 else 2))
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The driver against a program that does without its provider: requests of the
- * uverbs ABI (fakernic-abi.h) written to the device file by hand, each right
- * but for one thing. Requests too short, longer than the driver knows, reserved
- * fields, sizes, queue memory that is no memory, answers that cannot be
- * delivered; then what a context may map, and doorbells of other contexts.
- * Every one must get its errno and leave nothing. Prints TAP.
+ * A program without the provider, which writes requests of the uverbs ABI
+ * (fakernic-abi.h) to the device file. Each request has one mistake: too short,
+ * longer than the driver knows, a reserved field, a size, invalid queue memory,
+ * or an answer that cannot be delivered. Then it tries mappings of a context
+ * and doorbells of other contexts. Each mistake must get its errno and leave
+ * nothing. Prints TAP.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -27,10 +27,10 @@
 #define FIELD(type, field) offsetof(struct type, field), \
                            sizeof(((struct type *)0)->field)
 
-/* How the kernel is told to take an object back. */
+/* How an object is destroyed. */
 enum shape { NOTHING, HANDLE, ANSWERED, EXTENDED };
 
-/* Both halves of a request, that of the core and that of the driver. */
+/* A request: the part of the core and the part of the driver. */
 struct command {
     const char *name;
     uint32_t number;
@@ -41,9 +41,9 @@ struct command {
     enum shape shape;
     size_t handle_at;               /* in the answer */
     size_t reserved_at, reserved_size;
-    int addresses;                  /* so many __u64 in front */
+    int addresses;                  /* number of __u64 in front */
     union {
-        __u64 answer_at;            /* but for extended ones */
+        __u64 answer_at;            /* not in extended ones */
         uint8_t bytes[192];
         struct ib_uverbs_create_cq cq;
         struct ib_uverbs_resize_cq resize_cq;
@@ -641,7 +641,7 @@ static void foreign_doorbells(void *page)
 }
 
 /*
- * A provider that was built before the answer grew gets what it knows, and no
+ * A provider older than the longer answer gets the part that it knows, and no
  * byte more: behind it there is no memory.
  */
 static void older_context(int fd)

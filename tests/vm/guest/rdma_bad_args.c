@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What each verb says to arguments that it cannot take: the errno of its man
- * page (where that names none, that of the kernel's core), that the limits of
- * sizes which ibv_query_device(3) tells are granted and one more is refused,
- * that nothing is left, and that the device counts what it refused. What a
- * program can do without libibverbs is in rdma_bad_abi. Prints TAP.
+ * Each verb refuses wrong arguments with the errno of its man page, or of the
+ * kernel's core if that names none. Sizes up to the limits of
+ * ibv_query_device(3) are granted, and one more is refused. A refusal leaves
+ * nothing, and the device counts it. rdma_bad_abi tests requests without
+ * libibverbs. Prints TAP.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -199,7 +199,7 @@ static void posting_shared_receives(struct ibv_srq *srq)
         error = shared_receive_one(srq, 0);
     }
     report("a shared receive too many", error, ENOMEM);
-    report("all that max_wr told", i, attr.max_wr + 1);
+    report("as many as max_wr", i, attr.max_wr + 1);
 }
 
 static void shared_receive_queues(void)
@@ -400,8 +400,8 @@ static void creating_extended_queue_pairs(void)
     FAILS(0, ibv_destroy_cq(cq));
 }
 
-/* One attribute of a transition that is right but for it. */
-struct spoilt {
+/* A wrong attribute of a transition that is otherwise right. */
+struct mistake {
     const char *name;
     int error;
     void (*spoil)(struct ibv_qp_attr *attr, int *mask);
@@ -441,34 +441,34 @@ SPOILT(rts_extra, *mask |= IBV_QP_PATH_MTU)
 
 #define SPOIL(what) { #what, EINVAL, spoil_##what }
 
-static const struct spoilt to_init[] = {
+static const struct mistake to_init[] = {
     SPOIL(init_port), SPOIL(init_port_0), SPOIL(init_pkey),
     SPOIL(init_missing), SPOIL(init_qkey), SPOIL(init_state),
     SPOIL(init_current), { NULL, 0, NULL },
 };
 
-static const struct spoilt to_rtr[] = {
+static const struct mistake to_rtr[] = {
     SPOIL(rtr_mtu_0), SPOIL(rtr_mtu), SPOIL(rtr_mtu_large), SPOIL(rtr_dest),
     SPOIL(rtr_reads), SPOIL(rtr_timer), SPOIL(rtr_grh),
     { "rtr_gid", ENODATA, spoil_rtr_gid },      /* an empty entry */
     SPOIL(rtr_missing), { NULL, 0, NULL },
 };
 
-static const struct spoilt to_rts[] = {
+static const struct mistake to_rts[] = {
     SPOIL(rts_timeout), SPOIL(rts_retries), SPOIL(rts_rnr), SPOIL(rts_reads),
     SPOIL(rts_missing), SPOIL(rts_extra), { NULL, 0, NULL },
 };
 
-/* Each spoilt one is refused and leaves the QP fit for the right one. */
+/* Each mistake is refused, and the right transition then succeeds. */
 static void transition(struct ibv_qp *qp, const struct ibv_qp_attr *good,
-                       int good_mask, const struct spoilt *spoilt)
+                       int good_mask, const struct mistake *wrong)
 {
-    for (; spoilt->name; spoilt++) {
+    for (; wrong->name; wrong++) {
         struct ibv_qp_attr attr = *good;
         int mask = good_mask;
 
-        spoilt->spoil(&attr, &mask);
-        report(spoilt->name, ibv_modify_qp(qp, &attr, mask), spoilt->error);
+        wrong->spoil(&attr, &mask);
+        report(wrong->name, ibv_modify_qp(qp, &attr, mask), wrong->error);
     }
     report("and then the right one",
            ibv_modify_qp(qp, (struct ibv_qp_attr *)good, good_mask), 0);
@@ -578,7 +578,7 @@ static void posting(void)
         error = receive_one(qp, 0);
     }
     report("a receive too many", error, ENOMEM);
-    report("all that max_recv_wr told", i, init.cap.max_recv_wr + 1);
+    report("as many as max_recv_wr", i, init.cap.max_recv_wr + 1);
     other_requests(qp);
     FAILS(EBUSY, ibv_destroy_cq(cq));
     FAILS(0, ibv_destroy_qp(qp));

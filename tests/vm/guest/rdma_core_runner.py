@@ -27,7 +27,7 @@ OTHER_VENDORS = re.compile("test_(mlx5|efa)")
 
 
 class Recorder(unittest.TextTestResult):
-    """A verdict per test, written as soon as it is known."""
+    """Writes each verdict as soon as it is known."""
 
     def __init__(self, file):
         super().__init__(unittest.runner._WritelnDecorator(sys.stderr), True, 0)
@@ -58,7 +58,7 @@ class Recorder(unittest.TextTestResult):
 
 
 def run(tests, path):
-    """Some tests, in a process that may die: how, in words, if it did."""
+    """Runs some tests in a process; returns how the process died, if it did."""
     child = os.fork()
     if child == 0:
         with open(path, "a", encoding="utf-8") as file:
@@ -82,8 +82,8 @@ def flat(suite):
             yield test
 
 
-def untold(tests, path):
-    """Those of the tests that have no verdict yet."""
+def without_verdict(tests, path):
+    """Returns the tests without a verdict."""
     with open(path, encoding="utf-8") as file:
         told = {line.split("\t")[0] for line in file}
     return [test for test in tests
@@ -91,13 +91,13 @@ def untold(tests, path):
 
 
 def run_file(module, tests, path):
-    """All tests of a file; whether no process died of them."""
+    """Runs all tests of a file; returns whether no process died."""
     died = run(tests, path)
     if died:
         print(f"{module}: {died}", file=sys.stderr)
-    for test in untold(tests, path):
+    for test in without_verdict(tests, path):
         ending = run([test], path) if died else ""
-        if untold([test], path):
+        if without_verdict([test], path):
             name = test.id().removeprefix("tests.")
             with open(path, "a", encoding="utf-8") as file:
                 file.write(f"{name}\tcrash\t{ending or 'no verdict'}\n")

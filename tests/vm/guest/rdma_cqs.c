@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_cqs: completion queues whose events are moderated, and ones that are
- * resized while a queue pair, connected to itself, goes on. Prints TAP.
+ * rdma_cqs: completion queues with moderated events, and completion queues that
+ * are resized while a queue pair, connected to itself, uses them. Prints TAP.
  */
 #define _GNU_SOURCE
 #include "report.h"

@@ -206,7 +206,7 @@ static void refusals(struct bench *bench, const char *name, struct ibv_mr *mr)
            "persistent");
     report(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
                         IBV_ACCESS_LOCAL_WRITE) != 0, name,
-           "registered anew");
+           "registered again");
     close(plain);
 }
 

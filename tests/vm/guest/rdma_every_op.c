@@ -329,7 +329,7 @@ static void take_down(struct side *side)
 
 /* ---- requests ------------------------------------------------------------ */
 
-/* An event that tells of an error ends the program. */
+/* An event that reports an error ends the program. */
 static void hear(struct ibv_context *context)
 {
     struct pollfd fd = { .fd = context->async_fd, .events = POLLIN };

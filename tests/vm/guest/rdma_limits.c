@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_limits: are the limits that ibv_query_device_ex() reports the true ones?
+ * rdma_limits: checks the limits that ibv_query_device_ex() reports.
  *
- * Of each kind of object it makes as many as it gets, and of each size asks for
- * the largest and for one more. Prints a line for each limit: its name, what
- * was reported, what was reached, and the errno that ended it.
+ * It creates as many objects of each kind as possible, and asks for the largest
+ * of each size and for one more. It prints a line for each limit: its name, the
+ * reported value, the reached value, and the errno at the end.
  */
 #include "verbs_pair.h"
 
 #define PAGE 4096
-#define MANY 100000             /* no device of the test has so many */
+#define MANY 100000             /* more than any device of the test has */
 #define GROUP "\xff\x0e\0\0\0\0\0\0\0\0\0\0\0\x07"
 
 struct bench {
@@ -291,7 +291,7 @@ static int try_table_size(struct bench *bench, uint64_t size)
     return table ? ibv_destroy_rwq_ind_table(table) : errno;
 }
 
-/* From INIT to RTS, to itself, with so many READs and atomics at a time. */
+/* From INIT to RTS, to itself, with IN and OUT concurrent READs or atomics. */
 static int try_rd_atom(struct bench *bench, uint8_t in, uint8_t out)
 {
     struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS, .max_rd_atomic = out };

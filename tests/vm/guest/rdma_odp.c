@@ -363,7 +363,7 @@ static bool forked(struct bench *bench)
     return true;
 }
 
-/* What is not mapped is an access error of whoever names it, and no more. */
+/* An unmapped address is an access error of that request, and no more. */
 static bool unmapped_at(struct bench *bench, bool local, int status)
 {
     uint8_t *a = map(AREA, -1), *b = map(AREA, -1);
@@ -393,7 +393,7 @@ static bool unmapped_remotely(struct bench *bench)
     return unmapped_at(bench, false, IBV_WC_REM_ACCESS_ERR);
 }
 
-/* So is what never was, of which the device is told but that. */
+/* So is an address that was never mapped. */
 static bool never_mapped(struct bench *bench)
 {
     uint8_t *a = map(PAGE, -1), *b = map(PAGE, -1);

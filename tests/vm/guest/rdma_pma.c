@@ -173,7 +173,7 @@ int main(int argc, char **argv)
     answer = ask(&asker, METHOD_GET, ATTRIBUTE_CLASS_INFO, 0);
     report(answer->status == 0 && answer->data[0] == 1 && answer->data[1] == 1 &&
                (answer->data[2] << 8 | answer->data[3]) == EXT_WIDTH_NOIETF,
-           "ClassPortInfo tells of counters of 64 bits");
+           "ClassPortInfo reports counters of 64 bits");
     judge_packets(&asker, ATTRIBUTE_COUNTERS, 36, 4, "PortCounters");
     judge_packets(&asker, ATTRIBUTE_COUNTERS_EXT, 32, 8,
                   "PortCountersExtended");

@@ -51,7 +51,7 @@ static void complete_one(struct bench *bench)
     }
 }
 
-/* Is it full after so many receives? */
+/* Returns whether it is full after DEPTH receives. */
 static bool fill_receives(struct bench *bench, struct ibv_qp *qp,
                           struct ibv_srq *srq, int depth)
 {
@@ -131,7 +131,7 @@ static void shared_receives(struct bench *bench)
     connect_to_itself(&bench->end, qp, 0);
     for (int round = 0; round < 2; round++) {
         report(fill_receives(bench, qp, srq, depth), "an SRQ of max_srq_wr");
-        report(send_all(bench, qp, depth), "an SQ of max_qp_wr beside it");
+        report(send_all(bench, qp, depth), "an SQ of max_qp_wr with the SRQ");
         report(bench->orderly, "all of them complete");
     }
     if (ibv_destroy_qp(qp) || ibv_destroy_srq(srq)) {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Receive side scaling through the verbs: work queues behind an RSS QP on one
- * device, which sends itself frames of many flows. Each must come to the queue
- * that this program's own Toeplitz hash says. Then what must be refused, what
- * holds on to what, a queue that goes to ERR, and a CQ that overflows. Prints
- * TAP.
+ * device, which sends itself frames of many flows. Each must arrive in the
+ * queue of this program's own Toeplitz hash. Then it tests refusals, objects in
+ * use, a queue in ERR, and a CQ that overflows. Prints TAP.
  */
 #include "verbs_pair.h"
 
@@ -262,7 +261,7 @@ static void tells_its_limits(struct bench *b)
     EXPECT(attr.rss_caps.rx_hash_function & IBV_RX_HASH_FUNC_TOEPLITZ);
     EXPECT((attr.rss_caps.rx_hash_fields_mask & 0xff) == 0xff);
     EXPECT(attr.max_wq_type_rq >= QUEUES);
-    report("the limits are told");
+    report("the limits are reported");
 }
 
 static void refuses(struct bench *b)
@@ -333,10 +332,10 @@ static void tear_down(struct bench *b)
         EXPECT(!ibv_destroy_wq(b->wqs[i]));
     }
     EXPECT(!ibv_destroy_cq(b->recv_cq));
-    report("all is given back");
+    report("all objects are destroyed");
 }
 
-/* A CQ of two entries and three frames: the WQ is told that it is broken. */
+/* A CQ of two entries and three frames: the WQ gets a fatal event. */
 static void a_full_cq_breaks_the_queue(struct bench *b)
 {
     struct ibv_cq *cq = ibv_create_cq(b->end.context, 2, NULL, NULL, 0);
@@ -370,7 +369,7 @@ static void a_full_cq_breaks_the_queue(struct bench *b)
     EXPECT(!ibv_destroy_flow(b->flow) && !ibv_destroy_qp(b->rss));
     EXPECT(!ibv_destroy_rwq_ind_table(b->table));
     EXPECT(!ibv_destroy_wq(wq) && !ibv_destroy_cq(cq));
-    report("a full CQ breaks its queue, which is told");
+    report("a full CQ breaks its queue, which is reported");
 }
 
 int main(void)

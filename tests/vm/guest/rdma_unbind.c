@@ -66,7 +66,7 @@ static void *use(void *argument)
 
     (void)argument;
     while (!bench.stop) {
-        ibv_post_send(bench.qp, &wr, &bad);     /* without a device: until full */
+        ibv_post_send(bench.qp, &wr, &bad);     /* fills up in the end */
         ibv_poll_cq(bench.cq, 1, &wc);
         ibv_req_notify_cq(bench.cq, 0);
         ibv_memcpy_to_dm(bench.dm, 0, &bytes, sizeof(bytes));

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_unplug: a program whose device is taken away while it uses it.
+ * rdma_unplug: a program whose device is removed or dies while it is used.
  *
- * Says "running" once it writes to itself over an RC QP, into pinned memory and
- * into memory paged on demand, and polls. When it is told of the end
- * (IBV_EVENT_DEVICE_FATAL) receives that wait at an RC and a UD QP are
- * flushed, each once; every further verb must fail with EIO, the port is down
- * if it can still be asked, and everything must let itself be destroyed: run
- * it with RDMAV_ALLOW_DISASSOC_DESTROY=1. "rdma_unplug once": the device did
- * not die but was taken away, and that is said once, when it is true.
+ * It writes to itself over an RC QP, into pinned memory and into memory paged
+ * on demand, polls, and prints "running". After IBV_EVENT_DEVICE_FATAL pending
+ * receives of an RC and a UD QP must be flushed, each once. Every verb must
+ * fail with EIO, the port is down if it can be queried, and all objects can be
+ * destroyed: run it with RDMAV_ALLOW_DISASSOC_DESTROY=1. "rdma_unplug once": the
+ * device is removed, which must be reported exactly once, after the removal.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -29,7 +28,7 @@ static void expect(const char *what, int error, int wanted)
     }
 }
 
-static bool is_told(struct ibv_context *context)
+static bool got_event(struct ibv_context *context)
 {
     struct pollfd fd = { .fd = context->async_fd, .events = POLLIN };
     struct ibv_async_event event;
@@ -54,8 +53,8 @@ static struct ibv_mr *reg(struct endpoint *end, int access)
 }
 
 /*
- * Writes until the end is told, once, however long that takes: the caller has
- * a limit. True if it has written before. Errors belong to the end.
+ * Writes until the fatal event, without a time limit, as the caller has one.
+ * Returns whether a write succeeded before. Errors are part of the end.
  */
 static bool write_on(struct endpoint *end, struct ibv_qp *qp, struct ibv_cq *cq,
                      struct ibv_mr *from, struct ibv_mr *to)
@@ -73,10 +72,10 @@ static bool write_on(struct endpoint *end, struct ibv_qp *qp, struct ibv_cq *cq,
     while (!told) {
         madvise(to->addr, SIZE, MADV_DONTNEED);
         if (ibv_post_send(qp, &wr, &bad)) {
-            told = is_told(end->context);
+            told = got_event(end->context);
             continue;
         }
-        while (!(told = is_told(end->context))) {
+        while (!(told = got_event(end->context))) {
             if (ibv_poll_cq(cq, 1, &wc) == 1) {
                 if (wc.status == IBV_WC_SUCCESS && ++done == 1) {
                     printf("running\n");
@@ -123,7 +122,7 @@ static void receive(struct ibv_qp *qp, struct ibv_mr *mr, uint64_t wr_id)
     }
 }
 
-/* Receives 0 to COUNT - 1 are told of, each once, and nothing else. */
+/* Receives 0 to COUNT - 1 complete, each once, and nothing else. */
 static void see_flushed(struct ibv_cq *cq, int count)
 {
     double limit = seconds_now() + FLUSHED_S;
@@ -164,7 +163,7 @@ static void see_refused(struct endpoint *end, struct ibv_qp *qp,
     };
     struct ibv_srq_init_attr srq = { .attr = { 16, 1, 0 } };
     struct ibv_alloc_dm_attr dm = { .length = 64 };
-    /* Into error it may go: who ends is let go. */
+    /* A transition to ERR may succeed, as an exiting program needs it. */
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
 
 #define REFUSED(verb, ...) \
@@ -207,7 +206,7 @@ int main(int argc, char **argv)
     datagrams = create_ud(&end, receives);
     receive(datagrams, pinned, WAITING);
     if (!write_on(&end, qp, cq, pinned, paged)) {
-        printf("wrong: told of the end too early\n");
+        printf("wrong: the fatal event came too early\n");
         return 1;
     }
     error = ibv_query_port(end.context, 1, &port);
@@ -217,8 +216,8 @@ int main(int argc, char **argv)
     see_flushed(receives, 2 * WAITING);
     see_refused(&end, waiting, cq, pinned);
     sleep(1);
-    if (once && is_told(end.context)) {
-        printf("wrong: told of the end twice\n");
+    if (once && got_event(end.context)) {
+        printf("wrong: the fatal event came twice\n");
         return 1;
     }
     expect("ibv_destroy_qp", ibv_destroy_qp(qp), 0);

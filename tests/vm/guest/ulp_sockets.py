@@ -27,7 +27,8 @@ SMC_FAMILY, ADD_UEID, EID_ENTRY, EID_SIZE = "SMC_GEN_NETLINK", 10, 1, 32
 
 
 def smc_socket():
-    """As Python does not know the family: its addresses are those of IPv4."""
+    """Returns a socket of a family that Python does not know, with addresses
+    of IPv4."""
     libc = ctypes.CDLL(None, use_errno=True)
     fd = libc.socket(AF_SMC, socket.SOCK_STREAM, 0)
     if fd < 0:
@@ -40,7 +41,7 @@ def attribute(kind, value):
 
 
 def ask_netlink(family, command, attributes):
-    """What a command of a family answers: bytes behind its headers."""
+    """Returns the answer to a command of a family, without headers."""
     body = struct.pack("=BBH", command, 1, 0) + attributes
     head = struct.pack("=IHHII", 16 + len(body), family, REQUEST | ACK, 1, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW,
@@ -55,7 +56,7 @@ def ask_netlink(family, command, attributes):
 
 
 def join(name):
-    """Its name is padded with blanks."""
+    """Joins an enterprise, whose name is padded with blanks."""
     found = ask_netlink(GENL_ID_CTRL, GETFAMILY,
                         attribute(FAMILY_NAME, SMC_FAMILY.encode() + b"\0"))
     while struct.unpack_from("=H", found, 2)[0] != FAMILY_ID:
@@ -91,7 +92,7 @@ def serve_smc(address, ready):
             sock, _ = listener._accept()
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0,
                                fileno=sock) as peer:
-                # A connection that breaks is its client's to make anew.
+                # After a broken connection the client reconnects.
                 with contextlib.suppress(OSError):
                     while data := received(peer, BLOCK):
                         peer.sendall(data)

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""vectors.py DEVICE...: a completion event by each of their completion vectors.
+"""vectors.py DEVICE...: checks that each completion vector raises an event.
 
-A receive that is flushed is a completion; its CQ's events go by that vector.
-Prints how many vectors each has. An event that does not come ends it after ten
+A flushed receive is a completion, whose event uses the vector of its CQ.
+Prints the number of vectors of each device. A missing event ends it after ten
 seconds by SIGALRM.
 """
 
@@ -22,7 +22,7 @@ SIZE = 64
 
 
 def wake(context, pd, mr, vector):
-    """Returns when the event is there, and was of this CQ."""
+    """Returns after an event of this CQ."""
     channel = CompChannel(context)
     cq = CQ(context, 4, None, channel, vector)
     qp = QP(pd, QPInitAttr(qp_type=enums.IBV_QPT_RC, scq=cq, rcq=cq,

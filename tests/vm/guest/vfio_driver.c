@@ -57,7 +57,7 @@ void give_up(const char *why)
 void relax(void)
 {
     if (++card.waited > WAITS_MAX)
-        give_up("it waits for ever");
+        give_up("the card does not answer");
     usleep(1000);
 }
 
@@ -277,11 +277,11 @@ static void forbid_data(struct queue *other, const __u8 *mac)
     cqe = take(&cq, offsetof(struct fakernic_cqe, owner));
     report(cqe->qpn == sq.id && cqe->status == FAKERNIC_WC_LOC_PROT_ERR &&
                cqe->vendor_err == FAKERNIC_VENDOR_KEY_DMA,
-           "a QP whose data are forbidden is told");
+           "a QP with unmapped data gets an error");
     report(completes(other), "and no other");
 }
 
-/* The ring of one QP: it ends, and an event says so. */
+/* An unmapped ring ends its QP, and an event reports it. */
 static void forbid_ring(struct queue *other)
 {
     struct queue sq = create_ud();

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Lets allocations fail, on kernels that are built without fault injection:
- * what /proc/PID/fail-nth and require-start are on those that are. And, which
- * those cannot, the n-th of softirqs and of the kernel's threads.
+ * Makes allocations fail on kernels without fault injection, like
+ * /proc/PID/fail-nth and require-start. It can also fail the n-th allocation
+ * of softirqs and of kernel threads.
  *
- * In /sys/kernel/debug/failing: whoever writes n to "nth" has the n-th
- * allocation fail that is made from now on, and as many as "times" says with
- * it; read, it is how many are left, 0 once one has failed. "who" makes it is a
- * sum of 1 for the task that wrote n, 2 for tasks of programs, 4 for threads of
- * the kernel, 8 for softirqs. Only those count that are made by code between
- * the addresses "start" and "end", or by what that has called, but not below
- * "spared0_start" to "spared0_end" and so on; and of those that are made in the
- * same way, from there on, the first two: a loop fails in its first round, and
- * once in a later one.
+ * Files in /sys/kernel/debug/failing:
+ * nth     A write of n makes the n-th allocation from now on fail. A read
+ *         returns how many are left; 0: one has failed.
+ * times   How many allocations in a row fail.
+ * who     Whose allocations count, a sum of 1 for the task that wrote n, 2 for
+ *         tasks of programs, 4 for kernel threads, 8 for softirqs.
+ * start, end  Only allocations by code between these addresses, and by
+ *         functions that it calls, count.
+ * spared0_start, spared0_end, ...  Allocations below this code do not count.
+ * chance  If it is not 0, that many in a thousand fail at random, and nth has
+ *         no effect. seed is that of the random numbers.
+ * failed  How many allocations have failed.
  *
- * One with __GFP_NOFAIL does not fail, nor count.
- *
- * While "chance" is not 0, so many in a thousand fail, as "seed" has it, and n
- * means nothing. "failed" counts.
+ * Of allocations with the same call chain only the first two count, so that a
+ * loop fails in its first round and once in a later one. Allocations with
+ * __GFP_NOFAIL do not count.
  */
 #include <linux/debugfs.h>
 #include <linux/fs.h>
@@ -93,10 +95,10 @@ static bool is_spared(unsigned long address)
     return false;
 }
 
-/* From the driver's outermost function down to the allocation; 0: it is not in
- * there, or is spared. Whom an interrupt has interrupted does not count. A
- * breakpoint is such an interrupt itself; and who follows frame pointers from
- * there on misses the caller, as the function has not pushed its own yet. */
+/* The call chain from the driver's outermost function to the allocation; 0: not
+ * in the driver, or spared. Code below an interrupt does not count. A
+ * breakpoint is such an interrupt itself. Frame pointers from there miss the
+ * caller, as the function has not pushed its own yet. */
 static u32 find_way(struct pt_regs *regs)
 {
     unsigned long frames[FRAMES], *from = frames;
@@ -183,7 +185,7 @@ static int before(struct kprobe *probe, struct pt_regs *regs)
     return fails;
 }
 
-/* With one, a probe may say where the function goes on. */
+/* With a post handler a probe may change where the function continues. */
 static void after(struct kprobe *probe, struct pt_regs *regs,
                   unsigned long flags)
 {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A user of verbs in the kernel, for what the usual ones do too seldom.
+ * A user of verbs in the kernel, for cases that are rare with other users.
  *
- * /sys/kernel/debug/kernel_user/run: whoever writes a word to it has the first
- * fakernic used, until that goes or "end" is written:
+ * A word written to /sys/kernel/debug/kernel_user/run starts a test with the
+ * first fakernic, until that is removed or "end" is written:
  *
- *   wait   queue pairs whose work cannot be done wait at CQs of every vector
- *          and kind, while CQs are made and destroyed on each CPU. When the
- *          device has died, more work comes: all has to be flushed, once.
- *   visit  whoever visits a CQ at the device's death is held up, and the CQ is
- *          destroyed meanwhile, which has to wait for him.
- *   last   whoever finds a CQ empty is held up; meanwhile the device completes
- *          work there, and dies.
- *   late   whoever has polled a CQ is held up before he says that he is done;
- *          meanwhile the device dies, and he is told to poll.
- *   deep   CQs as long as the device has them, and what rings cost.
- *   full   SQ, RQ and SRQ as deep as the device has them, filled and emptied;
- *          a queue pair with an SRQ is asked for receives that nobody has.
- *   make   one object of each kind is made, changed and destroyed.
+ *   wait   Queue pairs with pending work use CQs of every vector and kind,
+ *          while CQs are created and destroyed on each CPU. After the death of
+ *          the device more work is posted. All of it must be flushed, once.
+ *   visit  The flush of a CQ at the device's death is stopped. The CQ is
+ *          destroyed at the same time, which must wait for the flush.
+ *   last   A poller that finds a CQ empty is stopped. The device completes work
+ *          there and dies.
+ *   late   A poller is stopped before it reports that it is done. The device
+ *          dies, and the poller is notified to poll again.
+ *   deep   CQs of the maximum length, and the memory that rings use.
+ *   full   SQ, RQ and SRQ of the maximum depth, filled and emptied. Receives
+ *          are posted to a queue pair that has an SRQ.
+ *   make   One object of each kind is created, changed and destroyed.
  *
- * Read, it tells names and numbers: what came of it.
+ * A read returns the results as names and numbers.
  */
 #include <linux/cpumask.h>
 #include <linux/debugfs.h>
@@ -139,7 +139,7 @@ static int to_error(struct ib_qp *qp)
     return ib_modify_qp(qp, &attr, IB_QP_STATE);
 }
 
-/* To a queue pair of this device. Of nobody it awaits an answer for ever. */
+/* To a queue pair of this device. An absent peer never answers. */
 static int connect(struct ib_qp *qp, u32 peer)
 {
     struct ib_qp_attr attr = {
@@ -471,15 +471,15 @@ static void end_visit(void)
     visited = NULL;
 }
 
-/* ---- a death while somebody polls ---------------------------------------- */
+/* ---- a death during a poll ----------------------------------------------- */
 
 static void __iomem *doorbell;
-static unsigned long begins;        /* the first who comes later is held up */
-static bool completes;              /* the work that waits, before the death */
+static unsigned long begins;        /* the first caller after this is stopped */
+static bool completes;              /* pending work, before the death */
 
 /*
- * Until the driver knows, and has told whoever is to poll. The CPU of him who
- * is held up takes no interrupts: nothing here may want that of all CPUs.
+ * Waits until the driver knows and has notified the pollers. The CPU of the
+ * stopped caller takes no interrupts, so nothing here may need all CPUs.
  */
 static void die(struct work_struct *work)
 {
@@ -504,9 +504,9 @@ static void die(struct work_struct *work)
 static DECLARE_WORK(death_work, die);
 
 /*
- * The first who comes, until the device has died on another CPU. A process that
- * ends wants interrupts of the CPUs that it ran on, so nobody is held up before
- * the shell that asked for it is gone.
+ * Stops the first caller until the device has died on another CPU. A process
+ * that exits needs interrupts on its CPUs, so a caller is only stopped after
+ * the shell that started the test has exited.
  */
 static void hold(void)
 {
@@ -799,7 +799,7 @@ static void received(struct ib_cq *cq, struct ib_wc *wc)
     count(RECEIVED);
 }
 
-/* So many receives as it takes, of which there are items; or an error. */
+/* Posts up to ROOM receives; returns how many were accepted, or an error. */
 static int fill(struct ib_qp *qp, struct ib_srq *srq, struct item *items,
                 int room)
 {
@@ -820,7 +820,7 @@ static int fill(struct ib_qp *qp, struct ib_srq *srq, struct item *items,
     return n;
 }
 
-/* As many sends as the queue takes; in all there are so many. */
+/* Posts as many sends as the queue accepts, up to MESSAGES in total. */
 static int post_sends(struct ib_qp *qp, int posted, int messages)
 {
     static struct ib_cqe cqe = { .done = sent };
