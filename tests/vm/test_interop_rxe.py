@@ -136,7 +136,7 @@ LINUX_CANNOT = {
     6: {"mckey": "Linux's rdma_cm joins no IPv6 groups over RoCEv2"},
 }
 
-# Under loss: unreliable services do not retransmit, so a tool that waits for every
+# Unreliable services do not retransmit. Under loss a tool that waits for each
 # message never ends, with any two implementations.
 HANGS = {
     "uc_pingpong": "waits for each answer; UC retransmits none",

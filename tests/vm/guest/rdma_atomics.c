@@ -3,11 +3,10 @@
  * rdma_atomics [-n COUNT] [SERVER-ADDRESS]: RDMA atomics against those of a
  * CPU.
  *
- * The client adds to the upper half of a word of the server's by FETCH_ADD,
- * while the server adds to the lower half by locked instructions, as fast as it
- * can. The device says that its atomics are atomic to everybody
- * (IBV_ATOMIC_GLOB): neither side may lose a single addition, and the answers
- * are the numbers of the upper half, one after the other.
+ * The client adds to the upper half of a word in the server's memory by
+ * FETCH_ADD. The server adds to the lower half by locked instructions, as fast
+ * as it can. The device reports IBV_ATOMIC_GLOB: neither side may lose an
+ * addition, and the responses count the upper half one by one.
  */
 #include "meet.h"
 
@@ -20,7 +19,7 @@ struct side {
     struct endpoint end;
     struct ibv_cq *cq;
     struct ibv_qp *qp;
-    uint64_t *memory;           /* server: the word; client: the answers */
+    uint64_t *memory;           /* server: the word; client: the responses */
     struct ibv_mr *mr;
     struct address peer;
     int sock;
@@ -90,7 +89,7 @@ static void post_add(struct side *side, unsigned serial)
     }
 }
 
-/* The CPU's share: locked additions, every fourth as a compare and swap. */
+/* Additions by the CPU, every fourth by compare and swap. */
 static unsigned cpu_adds(uint64_t *word)
 {
     for (unsigned i = 0; i < CPU_ADDS; i++) {
@@ -109,7 +108,7 @@ static unsigned cpu_adds(uint64_t *word)
     return CPU_ADDS;
 }
 
-/* How many completions there were; an answer out of turn counts as wrong. */
+/* Returns the number of completions; a response out of order is wrong. */
 static unsigned reap(struct side *side, unsigned *wrong)
 {
     struct ibv_wc wc[OUTSTANDING];
@@ -129,7 +128,7 @@ static unsigned reap(struct side *side, unsigned *wrong)
     return count;
 }
 
-/* The client: all its additions, then the word that it has finished. */
+/* The client: all its additions, then a message that it has finished. */
 static int request(struct side *side, uint64_t total)
 {
     double deadline = seconds_now() + COMPLETION_WAIT_S;
@@ -153,7 +152,7 @@ static int request(struct side *side, uint64_t total)
     return wrong != 0;
 }
 
-/* The server: adds until it hears that. */
+/* The server: adds until that message. */
 static int serve(struct side *side)
 {
     uint64_t value, total = 0;

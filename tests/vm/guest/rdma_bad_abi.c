@@ -92,7 +92,7 @@ static uint8_t *map_before_hole(size_t size, int protection)
     return area;
 }
 
-/* Writes it to the device file; 0 or an errno value. */
+/* Writes a request to the device file; returns 0 or an errno value. */
 static int write_request(int fd, const struct command *c, uint8_t *answer)
 {
     uint8_t bytes[512] = {}, *at = bytes;
@@ -128,7 +128,7 @@ static int write_request(int fd, const struct command *c, uint8_t *answer)
     return write(fd, bytes, size) == (ssize_t)size ? 0 : errno;
 }
 
-/* Where an answer of the usual size ends where the memory does. */
+/* An address where an answer of the usual size ends with the memory. */
 static uint8_t *answer_of(const struct command *c)
 {
     return answer_end - c->core_answer - c->driver_answer;
@@ -159,7 +159,7 @@ static void take_back(const struct command *c)
     }
 }
 
-/* A request as it is must end like this; what it makes goes again. */
+/* A request must end with this error; an object that it makes is destroyed. */
 static void request(const struct command *c, const char *what, int wanted)
 {
     int error = write_request(end.context->cmd_fd, c, answer_of(c));
@@ -217,7 +217,7 @@ static void queue_addresses(const struct command *good)
     }
 }
 
-/* What the driver made is not left when its answer cannot be delivered. */
+/* If the answer cannot be delivered, the driver leaves no object. */
 static void answers(const struct command *c)
 {
     char name[128];
@@ -388,7 +388,7 @@ static void queue_pairs(void)
     abuse(&c, wrong);
 }
 
-/* Which has no receive queue, so what is said of one is not judged. */
+/* A QP without a receive queue, whose size is not checked. */
 static void queue_pairs_with_srq(void)
 {
     struct ibv_srq_init_attr init = { .attr = { ENTRIES, 1, 0 } };
@@ -494,7 +494,7 @@ static void rss_queue_pairs(void)
     FAILS(0, ibv_destroy_wq(wq));
 }
 
-/* Requests to which the driver has nothing to add. */
+/* Requests without a part of the driver. */
 static void plain_requests(void)
 {
     struct command ah = {
@@ -544,7 +544,7 @@ static void plain_requests(void)
 
 /* ---- device memory: the attributes of an ioctl --------------------------- */
 
-/* Allocates a page of it, telling where to answer; 0 or an errno value. */
+/* Allocates a page, with an address for the answer; 0 or an errno value. */
 static int alloc_dm(void *answer, size_t size, uint16_t answer_attr)
 {
     struct {
@@ -612,7 +612,7 @@ static int open_device(void)
     return fd;
 }
 
-/* The doorbell page of one context rings nothing of another's. */
+/* The doorbell page of one context rings no queue of another one. */
 static void foreign_doorbells(void *page)
 {
     volatile __u64 *doorbell = page;
@@ -689,7 +689,7 @@ static void contexts(void)
     close(context->core.async_fd);
     uar = context->driver.uar_offset;
     clock = context->driver.clock_offset;
-    FAILS(EINVAL, write_request(fd, &c, answer_of(&c)));    /* it has one */
+    FAILS(EINVAL, write_request(fd, &c, answer_of(&c)));    /* it exists */
     FAILS(EINVAL, map(fd, uar, 2 * PAGE, PROT_WRITE, MAP_SHARED));
     FAILS(EINVAL, map(fd, uar, PAGE, PROT_WRITE, MAP_PRIVATE));
     FAILS(EINVAL, map(fd, 1ull << 40, PAGE, PROT_WRITE, MAP_SHARED));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What bad requests get: a completion with the right error, and never a hang.
+ * Bad requests get a completion with the right error, and never hang.
  *
  * Each case makes two fresh RC queue pairs on one device, connected to each
  * other, posts one bad request and compares the completions of both sides.
@@ -12,7 +12,7 @@
 #define HALF (BUFFER_SIZE / 2)
 #define NO_COMPLETION (-1)
 
-/* Everything a case may spoil, set up right. */
+/* Objects that a case may misuse, set up right. */
 struct bench {
     struct endpoint end;
     struct ibv_cq *send_side, *recv_side;
@@ -139,7 +139,7 @@ static void post_bad(struct bench *bench, const struct fault *fault)
          fault->bad_rkey ? remote->rkey ^ 0x00ffff00 : remote->rkey, 1);
 }
 
-/* The queue pair is in error now: what is posted comes back flushed. */
+/* The queue pair is in ERR: posted requests are flushed. */
 static bool flushes(struct bench *bench)
 {
     struct ibv_sge sge = { (uintptr_t)bench->local->addr, 8,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_clock PTP: completions tell their time, by clocks that agree.
+ * rdma_clock PTP: time stamps of completions agree with the clocks.
  *
  * A queue pair connected to itself sends to itself. Before and after, the
  * device clock is read in the mapped page (ibv_query_rt_values_ex), and Unix
@@ -18,7 +18,7 @@
 #define ROUNDS 50
 #define FD_TO_CLOCKID(fd) ((~(clockid_t)(fd) << 3) | 3)
 #define IMMEDIATE 0x12345678
-/* How far from the system's time the PTP clock may be: both run freely. */
+/* Limit for the offset of the PTP clock from system time: both run freely. */
 #define SLACK_NS 2000000000
 
 static uint64_t to_ns(struct timespec time)
@@ -47,7 +47,7 @@ static uint64_t clock_ns(clockid_t clock)
     return to_ns(now);
 }
 
-/* 'offset' if that may be what lies between both clocks, else another. */
+/* 'offset' if it may be that of the two clocks, otherwise another one. */
 static uint64_t ptp_offset(struct endpoint *end, clockid_t ptp,
                            uint64_t offset)
 {

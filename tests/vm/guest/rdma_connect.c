@@ -3,15 +3,15 @@
  * rdma_connect [-n COUNT] [-w WINDOW] [-k FILE] [-g SECONDS] -s | ADDRESS...
  *
  * Opens COUNT connections with librdmacm, and closes them. WINDOW of them are
- * in the making or being closed at a time, which hides the latency of each;
- * they take turns at the ADDRESSES. Every connection has a number, which both
- * sides tell one another in the private data of REQ and REP, and then in a
- * SEND each way whose bytes are compared. Any event may end a connection: the
- * program prints how many of each there were, and the tests judge.
+ * opened or closed at the same time, which hides the latency of each. They use
+ * the ADDRESSES in turn. Every connection has a number, which both sides send
+ * in the private data of REQ and REP, and then in a SEND whose bytes are
+ * compared. Any event may end a connection: the program prints the number of
+ * each event, and the tests judge.
  *
- * With -k, FILE holds things up until it exists: the client keeps all that it
- * has opened, the server does not answer a request. With -g the client gives
- * up a connection that is not there after SECONDS.
+ * With -k, until FILE exists the client keeps its connections open and the
+ * server does not answer a request. With -g the client abandons a connection
+ * that is not established after SECONDS.
  */
 #include "verbs_pair.h"
 
@@ -23,7 +23,7 @@
 #define CM_PORT "18610"
 #define RESOLVE_MS 5000
 #define TICK_MS 100
-#define STALL_S 150             /* the CM's own patience is 103 s at most */
+#define STALL_S 150             /* the CM times out after 103 s at most */
 #define BACKLOG 1024
 #define MESSAGE 64
 #define EVENTS (RDMA_CM_EVENT_TIMEWAIT_EXIT + 1)
@@ -36,12 +36,12 @@ struct connection {
     double start;
     bool answered;
     bool verified;
-    bool ending;                /* one of the two has hung up */
+    bool ending;                /* one side has disconnected */
     uint8_t sent[MESSAGE];
     uint8_t received[MESSAGE];
 };
 
-/* What was asked for, and how far it is. */
+/* The options, and the progress. */
 static struct {
     bool server;
     uint32_t wanted;
@@ -50,7 +50,7 @@ static struct {
     const char *hold;
     bool held;
     uint32_t started;
-    uint32_t open;              /* verified, and nobody has hung up */
+    uint32_t open;              /* verified, and not disconnected */
     uint32_t ended;
     uint32_t verified;
     uint32_t given_up;
@@ -184,8 +184,8 @@ static void hang_up(struct connection *c)
 }
 
 /*
- * The number travels in the private data, and comes back inverted. That a
- * client has given up, a server does not hear before it tries to accept.
+ * The number is sent in the private data, and comes back inverted. A server
+ * is not notified that a client has given up before it tries to accept.
  */
 static void answer(struct connection *c)
 {
@@ -334,7 +334,7 @@ static void cm_event(void)
     }
 }
 
-/* Handles what has happened, or waits a little for something to happen. */
+/* Handles pending events, or waits a little for one. */
 static void wait_for_events(void)
 {
     struct pollfd fds[2] = {
@@ -402,7 +402,7 @@ static uint32_t in_progress(void)
     return run.started - run.open - run.ended;
 }
 
-/* Goes on with what was waiting for FILE, or for its time to run out. */
+/* Continues connections that waited for FILE or for their time limit. */
 static void tick(void)
 {
     double now = seconds_now();
@@ -428,7 +428,7 @@ static void tick(void)
     }
 }
 
-/* The client's part: keeps as many as it may in the making, or ending. */
+/* The client: keeps WINDOW connections in the state of opening or closing. */
 static void keep_busy(char **names, int count)
 {
     static uint32_t closed;

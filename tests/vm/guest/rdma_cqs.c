@@ -75,7 +75,7 @@ static void armed_behind_a_completion(struct bench *bench)
 
     write_one(bench, 1);
     write_one(bench, 2);
-    usleep(QUIET_MS * 1000);    /* both have come */
+    usleep(QUIET_MS * 1000);    /* both have completed */
     if (ibv_poll_cq(bench->cq, 1, &wc) != 1 ||
         ibv_req_notify_cq(bench->cq, 0)) {
         die("poll, then arm");
@@ -119,7 +119,7 @@ static void moderated_by_count(struct bench *bench)
     }
 }
 
-/* A thousand never come: the event does when the time is over. */
+/* A thousand never complete: the event comes after the time limit. */
 static void moderated_by_period(struct bench *bench)
 {
     const double period = 0.06;
@@ -188,7 +188,7 @@ static void resized_under_load(struct bench *bench)
     fprintf(stderr, "%ju completions\n", (uintmax_t)polled);
 }
 
-/* What lies in the CQ does not fit into the new one: it stays as it is. */
+/* The entries do not fit into the new ring: the CQ keeps its size. */
 static void not_smaller_than_full(struct bench *bench)
 {
     bool fine = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_dmabuf: memory regions of DMA-BUFs, with no graphics card about.
+ * rdma_dmabuf: memory regions of DMA-BUFs, without a graphics card.
  *
- * Two exporters of the kernel's own stand in for one: udmabuf, which makes a
+ * It uses two exporters of the kernel: udmabuf, which makes a
  * buffer of a memfd's pages, and the system heap. A queue pair connected to
  * itself writes to the region, reads from it, adds to it and sends out of it;
  * every byte is compared through a mapping of the buffer. Prints TAP.

@@ -2,12 +2,11 @@
 /*
  * The asynchronous events of queue pairs, CQs and SRQs as a program sees them.
  *
- * Each case has two fresh RC queue pairs on one device, does what calls for an
- * event, and waits for it: for its type and for the object it names. No other
- * event may come. Prints TAP.
+ * Each case has two fresh RC queue pairs on one device, causes an event, and
+ * checks its type and object. No other event may come. Prints TAP.
  *
- * At last a queue pair is destroyed before its event is acknowledged, which has
- * to wait for that, and nobody else for it.
+ * Finally a queue pair is destroyed before its event is acknowledged. Only that
+ * call must wait for the acknowledgment.
  */
 #define _GNU_SOURCE
 #include "verbs_pair.h"
@@ -134,7 +133,7 @@ static int srq_limit_reached(struct bench *bench, struct expected *event)
     return 1;
 }
 
-/* Completions that nobody polls, until there is no room for another. */
+/* Completions without a poll, until the CQ is full. */
 static int cq_overrun(struct bench *bench, struct expected *event)
 {
     connect_both(bench, IBV_ACCESS_REMOTE_WRITE);
@@ -162,7 +161,7 @@ static const struct {
 
 /* ---- judging ------------------------------------------------------------- */
 
-/* Marks the event as seen; false: nobody expects it. */
+/* Marks the event as seen; false: it was not expected. */
 static bool is_expected(const struct ibv_async_event *event,
                         struct expected *list, int count)
 {
@@ -248,7 +247,7 @@ static void *destroy(void *qp)
     return (void *)(intptr_t)ibv_destroy_qp(qp);
 }
 
-/* Others make, use and destroy theirs meanwhile; ended by SIGALRM if not. */
+/* Other objects can be used at the same time; SIGALRM ends a hang. */
 static const char *destroyed_unacknowledged(struct bench *bench)
 {
     struct ibv_async_event event;

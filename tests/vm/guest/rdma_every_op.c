@@ -46,7 +46,7 @@ enum service { RC, XRC, UC, UD, SERVICES };
 
 static const char *const services[] = { "rc", "xrc", "uc", "ud" };
 
-/* What a side has to tell the other before both are connected. */
+/* What the sides exchange before they connect. */
 struct offer {
     struct address main;        /* of the QP for RC or XRC */
     uint32_t srqn;              /* of XRC */
@@ -444,7 +444,7 @@ static void ask(struct side *side)
     compare(side, "RDMA READ", READ_AT, LONG, FROM_SERVER);
     compare_word(side, "FETCH_ADD's answer", BEFORE);
     meet_again(side);
-    meet_again(side);           /* the server has looked */
+    meet_again(side);           /* the server has checked */
 }
 
 static void answer(struct side *side)
@@ -537,7 +537,7 @@ static void expect_messages(struct side *side)
     }
 }
 
-/* Which message it is, and whether that one has arrived as it should. */
+/* Returns the number of the message, and whether its data is right. */
 static void take_message(struct side *side, const struct ibv_wc *wc,
                          uint8_t arrived[MESSAGES])
 {
@@ -588,7 +588,7 @@ static void tell(struct side *side)
     request(side, IBV_WR_SEND, SEND_AT, SHORT);
     complete(side, side->cq, 1);
     swap(side->sock, none, arrived, sizeof(arrived));
-    meet_again(side);           /* the server has looked */
+    meet_again(side);           /* the server has checked */
     printf("packets");
     for (unsigned i = 0; i < MESSAGES; i++) {
         printf(" %u", packets_of(side, i));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rdma_pma DEVICE: asks the port's performance management agent by MADs, as a
- * manager of the fabric would: a UD queue pair with the Q_Key of the general
+ * rdma_pma DEVICE: queries the port's performance management agent by MADs, as
+ * a fabric manager does: a UD queue pair with the Q_Key of the general
  * services sends to QP 1 of its own port (IBTA 13.5, 16.1). Prints TAP.
  */
 #include "report.h"
@@ -94,7 +94,7 @@ static void set_up(struct asker *asker)
     }
 }
 
-/* The answer, of which the header is that of an answer to this question. */
+/* Returns the answer, whose header must match the query. */
 static const struct mad *ask(struct asker *asker, uint8_t method,
                              uint16_t attribute, uint8_t port)
 {
@@ -150,7 +150,7 @@ static uint64_t shown(const struct asker *asker, const char *name)
     return value;
 }
 
-/* Asking itself is counted: what a MAD tells lies between two looks. */
+/* The query itself is counted: its values lie between two reads. */
 static void judge_packets(struct asker *asker, uint16_t attribute,
                           size_t offset, size_t size, const char *what)
 {

@@ -89,7 +89,7 @@ static void fill(struct ibv_srq *srq, unsigned receives, unsigned limit)
     }
 }
 
-/* Verbs know the number of one that is for XRC. */
+/* Verbs return the number of an XRC SRQ. */
 static void print_srq(struct ibv_srq *srq)
 {
     struct ibv_srq_attr attr;
@@ -162,7 +162,7 @@ static int mask_of(enum ibv_qp_type type, enum ibv_qp_state state)
     }
 }
 
-/* On to a state, by way of those before it. */
+/* Moves a QP to a state through the earlier ones. */
 static void move(struct bench *bench, struct ibv_qp *qp, enum ibv_qp_type type,
                  unsigned last)
 {

@@ -2,9 +2,9 @@
 /*
  * rdma_raw [UID]: what a user may do with the port's frames.
  *
- * Becomes user UID, without capabilities unless that is 0, and prints what
- * becomes of a raw-packet QP and of a flow rule: "made", or why not. An RC QP
- * and a memory region any user may have.
+ * Becomes user UID, without capabilities unless that is 0. Prints whether a
+ * raw-packet QP and a flow rule can be created: "made", or the error. Any user
+ * can create an RC QP and a memory region.
  */
 #define _GNU_SOURCE
 #include <grp.h>

@@ -3,13 +3,12 @@
  * rdma_verify [OPTIONS] [SERVER-ADDRESS]: every operation, every byte.
  *
  * Client and server draw the same plan from one seed: operations, lengths
- * around the path MTU's multiples, odd offsets, contents. The client carries it
- * out; each side compares all its memory with what the plan says, the bytes
- * around the data included. RC must do everything exactly once and in order;
- * UC and UD may lose messages if -l allows, but what arrives must be whole and
- * in order. UD also has its GRH judged; with -M it goes to a multicast group.
- * -z leaves out RDMA READs and WRITEs of zero length.
- * They meet over TCP.
+ * around the path MTU's multiples, odd offsets, contents. The client executes
+ * it. Each side compares all its memory with the plan, also the bytes around
+ * the data. RC must do everything exactly once and in order. UC and UD may lose
+ * messages with -l, but what arrives must be complete and in order. For UD the
+ * GRH is checked, too; -M sends to a multicast group. -z leaves out RDMA READs
+ * and WRITEs of zero length. Both sides meet over TCP.
  */
 #include "meet.h"
 #include "verbs_pair.h"
@@ -122,7 +121,7 @@ static uint32_t draw_length(const struct options *opt, uint64_t *state)
     return length < LENGTH_MAX ? length : LENGTH_MAX;
 }
 
-/* A lossy UC has no WRITE: nothing tells the server which came. */
+/* A lossy UC has no WRITE: the server cannot know which arrived. */
 static enum ibv_wr_opcode draw_opcode(const struct options *opt,
                                       uint64_t number)
 {
@@ -572,7 +571,7 @@ static void check_receive(struct side *side, const struct step *step,
     }
     fill(data, step->length, step->seed);
     if (is_send(step) && side->opt.lossy) {
-        /* Behind it may be what a lost, longer message left. */
+        /* A lost, longer message may have left bytes behind it. */
         compare(step, "the message", slot + (ud ? GRH_SIZE : 0), data,
                 step->length);
     } else if (is_send(step)) {
@@ -603,7 +602,7 @@ static void take_messages(struct side *side, const struct step *steps,
                 if (last_look) {
                     break;
                 }
-                last_look = true;           /* we may have slept, not they */
+                last_look = true;       /* this side may have been delayed */
                 usleep(LAST_LOOK_US);
             }
             if (side->opt.lossy && !last_word &&
@@ -634,7 +633,7 @@ static void take_messages(struct side *side, const struct step *steps,
     }
 }
 
-/* A WRITE's end is the sender's knowledge; over UC that is when it has left. */
+/* Only the sender knows the end of a WRITE; over UC, when it was sent. */
 static bool settles(struct side *side, size_t at)
 {
     double patience = side->opt.type == IBV_QPT_UC ? UC_PATIENCE_S : 0;
@@ -662,7 +661,7 @@ static void server_batch(struct side *side, int batch)
     }
     if (late) {
         barrier(side);
-        usleep(LATE_US);        /* the client sees RNR NAKs meanwhile */
+        usleep(LATE_US);        /* the client gets RNR NAKs until then */
     }
     while (side->posted - side->consumed < wanted) {
         post_receive(side);

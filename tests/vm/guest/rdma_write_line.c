@@ -3,9 +3,9 @@
  * rdma_write_line -s | rdma_write_line SERVER-ADDRESS TEXT
  *
  * The client writes a line of text into the server's memory with RDMA WRITE
- * and reads it back with RDMA READ. The server makes no call at all while
- * that happens: it only looks at its own memory. Where the memory is, they
- * tell each other over TCP on the same device's Ethernet port.
+ * and reads it back with RDMA READ. The server makes no call during that and
+ * only reads its own memory. The two exchange the address over TCP, on the same
+ * device's Ethernet port.
  */
 #include "verbs_pair.h"
 #include <netdb.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * For programs that do what they must not: a TAP line per refusal, and whether
- * a whole group of refusals left anything behind: an object of the kernel's
- * (rdma resource show), pinned memory (VmPin), or one of the protection domain,
- * which could then not be given back.
+ * For programs that make mistakes: prints a TAP line per refusal, and whether a
+ * group of refusals left an object of the kernel (rdma resource show), pinned
+ * memory (VmPin), or an object of the protection domain, which then could not
+ * be deallocated.
  */
 #ifndef REFUSAL_H
 #define REFUSAL_H
@@ -28,18 +28,18 @@ static inline void report(const char *name, int error, int wanted)
     }
 }
 
-/* Of a verb that returns an error number, or -1 and errno. */
+/* For a verb that returns an error number, or -1 and errno. */
 #define FAILS(wanted, call) \
     do { \
         int ret_ = (errno = 0, (call)); \
         report(#call, ret_ < 0 ? errno : ret_, wanted); \
     } while (0)
 
-/* Of a verb that returns an object. What it makes by mistake stays. */
+/* For a verb that returns an object. An object made by mistake stays. */
 #define MAKES_NOTHING(wanted, call) \
     report(#call, (errno = 0, (call)) ? 0 : errno, wanted)
 
-/* What is there now, as text. */
+/* Returns the current objects as text. */
 struct belongings {
     char objects[256];
     char pinned[64];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A line of TAP for each thing that is true or not, and their number at the
- * end.
+ * Prints a TAP line for each check, and their number at the end.
  */
 #ifndef FAKERNIC_GUEST_REPORT_H
 #define FAKERNIC_GUEST_REPORT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the guest's verbs programs share: finding a device and a RoCEv2 GID,
- * an RC queue pair, and connecting it to a peer. Failures end the program
- * with one line: these are tests, not libraries.
+ * Code of all verbs programs of the guest: finds a device and a RoCEv2 GID,
+ * creates an RC queue pair, and connects it to a peer. A failure ends the
+ * program with one line, as these are tests and not libraries.
  */
 #ifndef VERBS_PAIR_H
 #define VERBS_PAIR_H
@@ -30,7 +30,7 @@ struct endpoint {
     enum ibv_mtu mtu;
 };
 
-/* What a peer must know, in network byte order where it matters. */
+/* The data for a peer, in network byte order where it matters. */
 struct address {
     union ibv_gid gid;
     uint32_t qpn;
@@ -179,7 +179,7 @@ static inline void connect_rc(struct endpoint *end, struct ibv_qp *qp,
     }
 }
 
-/* A queue pair whose peer it is itself. */
+/* Connects a queue pair to itself. */
 static inline void connect_to_itself(struct endpoint *end, struct ibv_qp *qp,
                                      int access)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * vfio_driver PCI-ADDRESS GROUP: the data sheet's driver
- * (firmware-spec/driver.c) as a program, on a card that vfio-pci has. Behind
- * an IOMMU, which lets the card reach what is mapped and nothing else: this
- * program takes mappings away, and what used that memory must end while all
- * else works. Prints TAP.
+ * (firmware-spec/driver.c) as a program, on a card of vfio-pci. The card is
+ * behind an IOMMU and can only reach mapped memory. This program removes
+ * mappings. Objects that use that memory must fail, and all others must work.
+ * Prints TAP.
  */
 #include "driver.c"
 
@@ -23,7 +23,7 @@
 #define PAGE	  4096 /* an EQ's and a send queue's ring with its record */
 #define RIGHTS	  (VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE)
 #define WAITS_MAX 10000 /* of a millisecond each */
-/* Longer than the device waits until it tries again to write an event. */
+/* Longer than the pause before the device retries to write an event. */
 #define RETRY_US 300000
 
 static struct {
@@ -170,7 +170,7 @@ static void read_mac(__u8 *mac)
     memcpy(mac + 4, &high, 2);
 }
 
-/* ---- what is forbidden --------------------------------------------------- */
+/* ---- unmapped memory ----------------------------------------------------- */
 
 static struct queue events; /* the asynchronous ones */
 
@@ -246,7 +246,7 @@ static struct queue create_rc(const __u8 *mac)
     return create_qp(&qp, &modify, masks);
 }
 
-/* What one QP sends from: it ends. */
+/* The send buffer of one QP is unmapped: that QP fails. */
 static void forbid_data(struct queue *other, const __u8 *mac)
 {
     struct queue sq = create_rc(mac);

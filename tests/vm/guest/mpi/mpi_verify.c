@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Every byte that MPI moves between its processes, compared: mpi_verify [-m].
+ * Compares every byte that MPI moves between its processes: mpi_verify [-m].
  *
- * Messages go round a ring, many at once come in another order than they are
- * waited for, all add up numbers, exchange blocks and hear one of them, and
- * write, read and count in each other's memory. Process 0 says how many
- * comparisons held and on how many machines; what does not hold ends the job.
- * With -m there are only messages, for MPIs without one-sided access.
+ * Messages go round a ring, many at once arrive in another order than the
+ * receives, then come reductions, all-to-all and broadcasts, and one-sided
+ * writes, reads and counters. Process 0 prints the number of comparisons and of
+ * machines. A difference ends the job. With -m there are only messages, for
+ * MPIs without one-sided access.
  */
 #include <mpi.h>
 #include <stdint.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Every byte that UCX moves, compared: ucx_verify [-s] [HOST].
+ * Compares every byte that UCX moves: ucx_verify [-s] [HOST].
  *
- * Messages of growing size go to the server, which answers each with its bytes
- * turned over; then as much is put into the server's memory and got from it
- * again. Last come atomic operations. With -s both sleep for what they wait
- * for, else they poll. Which transport and device is UCX's to choose, by
- * UCX_TLS and UCX_NET_DEVICES.
+ * Messages of growing size go to the server, which answers each with inverted
+ * bytes. Then the same sizes are put into the server's memory and read back.
+ * Finally there are atomic operations. With -s both sides sleep for events,
+ * otherwise they poll. UCX_TLS and UCX_NET_DEVICES select transport and device.
  */
 #include "../meet.h"
 
@@ -19,7 +18,7 @@
 
 static const size_t sizes[] = { 1, 64, 1000, 4096, 65536, SIZE_MAX_BYTES };
 
-/* What a side tells the other, of fixed length. */
+/* What the sides exchange, of fixed length. */
 struct card {
     uint64_t address_length, key_length, memory;
     unsigned char address[ADDRESS_MAX], key[ADDRESS_MAX];
