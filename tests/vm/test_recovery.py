@@ -565,7 +565,7 @@ def test_devlink_info(dut):
     for reporter in ("fw_fatal", "cmdq"):
         text = dut.guest.check(
             f"devlink health diagnose {DEVLINK} reporter {reporter}")
-        assert "state: well" in text, text
+        assert "state: healthy" in text, text
     text = dut.guest.check(
         f"devlink health dump show {DEVLINK} reporter cmdq")
     assert "requests" in text and "depth: 64" in text, text
