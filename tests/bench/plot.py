@@ -5,8 +5,8 @@ RESULT-latency.svg.
 
 Each device has a line per row. Throughput: a mark at the median, a bar from the
 least to the greatest run, and this machine's limit for frames of that size. Latency:
-a mark at the median and a bar to the 99th percentile. Only what was measured is
-drawn, and no two measurements are joined.
+a mark at the median and a bar to the 99th percentile. A tick shows the wanted median.
+Only what was measured is drawn, and no two measurements are joined.
 """
 
 import math
@@ -39,7 +39,7 @@ MARKS = {RXE: ("#444444", "white", "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z"),
          "stream": ("#56b4e9", "#56b4e9", "M-5,-5h10v10h-10z"),
          "link": ("#003f6b", "#003f6b", "M-6,5h12l-6,-11z")}
 OTHER = ("#9c5500", "white", "M0,-6l6,6l-6,6l-6,-6z")
-WIDTH, MARGIN, LINE, GAP, FONT = 560, 12, 21, 28, 16
+WIDTH, MARGIN, LINE, GAP, FONT = 700, 12, 21, 28, 16
 
 
 def limit_of(limits, name, size):
@@ -52,10 +52,12 @@ def limit_of(limits, name, size):
 
 
 class Line:
-    """What one device did in one row: a mark, and a bar through or from it."""
+    """What one device did in one row: a mark, and a bar through or from it;
+    the number that is wanted, or None."""
 
-    def __init__(self, device, mark, bar, text):
+    def __init__(self, device, mark, bar, text, wanted):
         self.device, self.mark, self.bar, self.text = device, mark, bar, text
+        self.wanted = wanted
 
 
 def drawn(result):
@@ -69,7 +71,8 @@ def throughput_lines(result, row):
         if found:
             middle, least, greatest = found
             yield Line(device, middle, (least, greatest),
-                       number(middle, DIGITS))
+                       number(middle, DIGITS),
+                       result.wanted(row, device, "MB/s"))
 
 
 def latency_lines(result, row):
@@ -79,14 +82,15 @@ def latency_lines(result, row):
         if middle:
             text = number(middle, DIGITS) + (
                 f", p99 {number(p99, DIGITS)}" if p99 else "")
-            yield Line(device, middle, (middle, p99 or middle), text)
+            yield Line(device, middle, (middle, p99 or middle), text,
+                       result.wanted(row, device, "median", min))
 
 
 class Figure:
     """Rows of lines above an axis of decades."""
 
-    def __init__(self, title, unit):
-        self.title, self.unit = title, unit
+    def __init__(self, title, unit, legend):
+        self.title, self.unit, self.legend = title, unit, legend
         self.rows = []          # (name, lines, limit or None)
 
     def add(self, name, lines, limit=None):
@@ -97,7 +101,8 @@ class Figure:
         """The decades at both ends."""
         values = [value for _, lines, limit in self.rows
                   for value in (limit, *(end for line in lines
-                                         for end in line.bar)) if value]
+                                         for end in (*line.bar, line.wanted)))
+                  if value]
         first = math.floor(math.log10(min(values)))
         return first, max(first + 1, math.ceil(math.log10(max(values))))
 
@@ -115,12 +120,15 @@ class Figure:
         stroke, fill, path = MARKS.get(line.device, OTHER)
         left, right = map(self.x, line.bar)
         at = self.x(line.mark)
+        wanted = self.x(line.wanted) if line.wanted else at
         words = f"{NAMES.get(line.device, line.device)} {line.text}"
         if WIDTH - right > left:
-            label = self.text(max(right, at) + 11, y + 5, words)
+            label = self.text(max(right, at, wanted) + 11, y + 5, words)
         else:
-            label = self.text(min(left, at) - 11, y + 5, words, "end")
-        return [f'<g stroke="{stroke}" fill="{fill}" stroke-width="2">'
+            label = self.text(min(left, at, wanted) - 11, y + 5, words, "end")
+        tick = ([f'<path class="wanted" d="M{wanted:.1f},{y - 9:.1f}v18"/>']
+                if line.wanted else [])
+        return [*tick, f'<g stroke="{stroke}" fill="{fill}" stroke-width="2">'
                 f'<path d="M{left:.1f},{y:.1f}H{right:.1f}"/>'
                 f'<path class="mark" transform="translate({at:.1f},{y:.1f})" '
                 f'd="{path}"/></g>', label]
@@ -150,7 +158,7 @@ class Figure:
 
     def svg(self, description):
         body, end = self.body()
-        height = end + 3 * FONT + 10
+        height = end + 4 * FONT + 16
         return "\n".join([
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} '
             f'{height}" width="{WIDTH}" height="{height}" role="img" '
@@ -162,25 +170,30 @@ class Figure:
             '.row, .head { font-weight: bold }',
             '.axis { stroke: #ccc; fill: none }',
             '.limit { stroke: #222; stroke-width: 2; stroke-dasharray: 5 3 }',
+            '.wanted { stroke: #c47800; stroke-width: 3 }',
             '</style>',
             f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
             *self.axis(end),
             self.text(MARGIN, 20, self.title, more=' class="head"'),
             *body,
-            self.text(MARGIN, end + 2 * FONT + 10, self.unit), '</svg>', ""])
+            self.text(MARGIN, end + 2 * FONT + 10, self.unit),
+            self.text(MARGIN, end + 3 * FONT + 14, self.legend), '</svg>', ""])
 
     def described(self):
         """What the figure shows, in words."""
         return "; ".join(
             f"{name}: " + ", ".join(
-                f"{NAMES.get(line.device, line.device)} {line.text}"
+                f"{NAMES.get(line.device, line.device)} {line.text}" +
+                (f" (wanted {number(line.wanted, DIGITS)})"
+                 if line.wanted else "")
                 for line in lines) for name, lines, _ in self.rows)
 
 
 def figures(result):
     """(name, SVG) of each figure with something in it."""
     figure = Figure("RDMA throughput, path MTU 4096",
-                    "MB/s, logarithmic; bar: all runs; dashed: UNIX datagrams")
+                    "MB/s, logarithmic; bar: all runs",
+                    "tick: wanted; dashed: limit of UNIX datagrams")
     for row, name in THROUGHPUT:
         size = int(row.split("-")[1])
         figure.add(name, list(throughput_lines(result, row)),
@@ -190,7 +203,8 @@ def figures(result):
             "Median MB/s of payload. The dashed line is what UNIX datagrams of "
             f"one packet each carry on this machine. {figure.described()}.")
     figure = Figure("RDMA latency of 8 bytes, one work request at a time",
-                    "us, logarithmic; mark: median; bar: to the 99th percentile")
+                    "us, logarithmic; bar: from median to 99th percentile",
+                    "tick: wanted median")
     for row, name in LATENCY:
         figure.add(name, list(latency_lines(result, row)))
     if figure.rows:

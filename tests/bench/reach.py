@@ -15,10 +15,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "vm"), str(HERE.parent / "lab")]
 
-from results import RXE, Result, values                     # noqa: E402
+from results import RXE, WIRES, Result, values, wanted_times  # noqa: E402
 from rows import MANY_QPS, MANY_QPS_PARTNER, QPS            # noqa: E402
 
-WIRES = ("stream", "link")
 DATAGRAMS = "unix datagrams of 4200 bytes, GB/s"
 ONE_WAY = ("write", "read", "send")
 UNKNOWN = "not measured"
@@ -88,7 +87,7 @@ def bandwidth(result):
             yield (row, "25 x | 100 x, above datagrams",
                    *(cell(times(result, row, wire, "MB/s"), wanted, ".3g",
                           after=" x")
-                     for wire, wanted in zip(WIRES, (25, 100))))
+                     for wire, wanted in zip(WIRES, wanted_times(row))))
             yield (f"{row} in MB/s, datagrams "
                    f"{f'{limit:.0f}' if limit else UNKNOWN}", " | limit",
                    *(cell(result.spread(row, wire, "MB/s"), least or None, ".0f")
@@ -117,7 +116,7 @@ def rates(result):
         row = f"{verb}-64"
         yield (row, "12 x | 40 x",
                *(cell(times(result, row, wire, "k/s"), wanted, ".3g", after=" x")
-                 for wire, wanted in zip(WIRES, (12, 40))))
+                 for wire, wanted in zip(WIRES, wanted_times(row))))
         yield (f"{row} of the null device's WRITEs, "
                f"{f'{null:.0f} k/s' if null else UNKNOWN}", " | 50 %, aim 80 %",
                "", cell(over(result.spread(row, "link", "k/s"), null), 0.5,
@@ -128,7 +127,7 @@ def latencies(result):
     """8 bytes."""
     for verb in ("send", "read", "atomic", "write"):
         row = f"{verb}-lat"
-        wanted = (10, 20) if verb == "write" else (10, 50)
+        wanted = wanted_times(row)
         for key, most in (("median", 10), ("p99", 100), ("p99.9", None)):
             if most:
                 yield (f"{row}, {key}", f"1/{wanted[0]} | 1/{wanted[1]}", *(

@@ -24,6 +24,20 @@ def number(value, digits=4):
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
 
 
+WIRES = ("stream", "link")
+
+
+def wanted_times(row):
+    """How many times as fast as Soft-RoCE a row of one QP is to be over each of
+    WIRES; empty: no such target."""
+    verb, size, *more = row.split("-")
+    if size == "lat":
+        return (10, 20) if verb == "write" else (10, 50)
+    if more or size not in ("64", "65536", "1048576"):
+        return ()
+    return (12, 40) if size == "64" else (25, 100)
+
+
 class Result:
     """The rows of one job."""
 
@@ -67,6 +81,15 @@ class Result:
         if not mine or not other:
             return None
         return mine / other if fast is max else other / mine
+
+    def wanted(self, row, device, key, fast=max):
+        """The number that a device is to reach; None: no target, or unknown."""
+        factors = dict(zip(WIRES, wanted_times(row)))
+        base = self.median(row, self.best(row, RXE, key, fast), key)
+        if device not in factors or not base:
+            return None
+        return (base * factors[device] if fast is max else
+                base / factors[device])
 
     def share(self, row, of, device, key):
         """The part of another row's number."""

@@ -615,6 +615,7 @@ def test_figures(tmp_path):
             "title", "desc"] and root[0].text and root[1].text
         assert text.count("\n") < 400
         assert text.count('class="mark"') == 2 * len(drawn)
+        assert 'class="wanted"' in text and "wanted" in root[1].text
         assert text.count("fakernic, stream") == 2 * len(drawn)  # once in desc
 
 
