@@ -31,7 +31,7 @@ class Rules:
         self.looks = True           # the reader, once more before it sleeps
         self.tickets = True
         self.timer = True           # it looks for the end of the polls
-        self.clears = True          # who polls no longer says so
+        self.clears = True          # a guest stopped polling
         self.ticket_first = True    # a recent poll hides no ticket
         self.told_apart = True      # polls and tickets that were signalled
         self.room_barrier = True    # of the writer, without room
@@ -45,10 +45,10 @@ class Rules:
 # A state: (memory, buffers, writer, reader, signals) with
 #   memory   (tail, asleep, polled, head, wants_room)
 #   buffers  per end, the stores that the other does not see yet
-#   writer   (step, frames put, reminders left, ticket told last, poll told last,
-#            its own ticket)
+#   writer   (step, frames put, reminders left, ticket reported last,
+#            poll reported last, its own ticket)
 #   reader   (step, head, ticket, polls left, whether its guest polls, the
-#            writer's ticket told last, whether it has taken something)
+#            writer's ticket reported last, whether it has taken something)
 #   signals  under way to each end
 
 TAIL, ASLEEP, POLLED, HEAD, WANTS = range(5)
@@ -271,7 +271,7 @@ def main():
          Rules(frames=2, room=1, polls=1), True),
         ("found: no barrier of a writer without room",
          Rules(**full, room_barrier=False), False),
-        ("found: no barrier of who has made room",
+        ("found: no barrier after the reader has made room",
          Rules(**full, freed_barrier=False), False),
         ("found: no second look for room",
          Rules(**full, room_looks=False), False),

@@ -118,7 +118,7 @@ static void who_is_slow_is_waited_for(void)
     }
 }
 
-/* The same, at 32 MB/s, told of every 100 us. */
+/* The same, at 32 MB/s, reported every 100 us. */
 static void a_wait_is_told_of_in_pieces(void)
 {
     uint32_t head = 0;

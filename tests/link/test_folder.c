@@ -127,7 +127,7 @@ static void miss(void *opaque, int sock, const char *name)
     snprintf(missed->name, sizeof(missed->name), "%s", name);
 }
 
-/* So many connections that it takes no more. */
+/* Opens connections until the member accepts no more. */
 static unsigned fill_backlog(const LinkFolder *member, int *socks, unsigned max)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -216,7 +216,7 @@ static void what_is_no_socket_stays(void)
     end();
 }
 
-/* Whoever may write to its socket may be its peer. */
+/* A process that may write to the socket can become a peer. */
 static void sockets_are_the_users_alone(void)
 {
     LinkFolder member;
@@ -250,7 +250,7 @@ static void folders_of_others_are_refused(void)
     CHECK(refusal("/nowhere/at/all"));
 }
 
-/* Who joins at a machine's monitor keeps its guest waiting. */
+/* Joining from the monitor stalls the guest, so the wait is limited. */
 static void who_holds_the_lock_is_waited_for_a_second(void)
 {
     const char *why;
@@ -288,7 +288,7 @@ static void what_cannot_be_locked_is_not_held(void)
     end();
 }
 
-/* And the reason is told. */
+/* The caller gets the reason. */
 static void what_cannot_be_opened_is_not_locked(void)
 {
     struct rlimit all, none;

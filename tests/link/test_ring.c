@@ -108,7 +108,7 @@ static void polling_reader_is_signalled_when_it_stops(void)
     part();
 }
 
-/* A writer need not ask about who has read it all, and sees who reads. */
+/* A writer sees whether the reader has read all, and whether it polls. */
 static void unread_is_known(void)
 {
     uint32_t len, taken, before;
@@ -348,7 +348,7 @@ static void scribbler_hurts_nobody(void)
     part();
 }
 
-/* So long, and until each has happened. */
+/* The run takes this long, and until each event has happened. */
 #define SCRIBBLE_CLOCKS (CLOCKS_PER_SEC / 2)
 
 /* A record of 64 bytes, of which the ring holds a whole number. */
@@ -429,7 +429,7 @@ static void *send_all(void *opaque)
         while (link_ring_put(&a.tx, &i, sizeof(i)) == LINK_RING_NONE) {
             if (link_ring_await_room(&a.tx, sizeof(i)) == LINK_RING_NONE &&
                 recv(wire[0], &byte, 1, 0) != 1) {
-                return (void *)"a writer waited for ever";
+                return (void *)"a writer waited without limit";
             }
         }
         if (link_ring_wakes(&a.tx, 0) && !link_signal(wire[0])) {
@@ -564,7 +564,7 @@ static void other_files_are_refused(void)
     }
 }
 
-/* Whoever has the memfd can do what it likes: no access of ours fails. */
+/* A peer with the memfd may change it; our accesses never fail. */
 static void memory_does_not_shrink_later(void)
 {
     int fd = link_pair_make(&a);
@@ -608,7 +608,7 @@ static void hellos_are_checked(void)
     part();
 }
 
-/* Who refuses closes, and may not have read what we sent. */
+/* A peer that refuses closes, perhaps before it has read our message. */
 static void last_words_are_heard(void)
 {
     LinkHello hello = link_hello(), other;

@@ -243,7 +243,7 @@ static void an_entry_hides_no_end_from_extended_polls(void)
 }
 
 /*
- * Who was woken polls once, and sleeps when it finds nothing: also while
+ * A thread that was woken polls once, and sleeps if the CQ is empty, even if
  * somebody else makes a queue pair, destroys one, or polls another CQ.
  */
 static void nobody_keeps_a_sleeper_from_its_flush(void)
@@ -285,7 +285,7 @@ static void extended_polls_are_flushed(void)
 	qp->state = IBV_QPS_RTR;
 	CHECK(!fakernic_upost_recv(qp, &recv, &bad));
 	world.context->clock_page = &page;
-	/* Who was woken is told at once. */
+	/* A thread that was woken sees it at once. */
 	fakernic_ucq_event(ibv_cq_ex_to_cq(ex));
 	CHECK(!ex->start_poll(ex, &poll));
 	CHECK(ex->wr_id == 7 && ex->status == IBV_WC_WR_FLUSH_ERR);
@@ -327,7 +327,7 @@ static void full_queue_takes_exactly_max_send_wr(void)
 	world_end(&world);
 }
 
-/* Record and doorbell tell of the good ones; the bad one is named. */
+/* Record and doorbell report the valid ones; bad_wr is the invalid one. */
 static void bad_request_ends_the_list(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -672,7 +672,7 @@ static void receives_and_polls_are_memory_only(void)
 	world_end(&world);
 }
 
-/* Which of so many polls in vain rings first; 0: none of them. */
+/* The first of this many empty polls that rings; 0: none. */
 static int rings_at(struct world *world, int polls)
 {
 	__le64 *doorbell = (void *)((uint8_t *)world->context->uar +
@@ -786,7 +786,7 @@ static void a_late_event_tells_of_nothing_new(void)
 	CHECK(!fakernic_uresize_cq(world.cq, 100));
 	fakernic_ucq_event(world.cq);
 	CHECK(armed_at(&world) == 0);
-	/* Nor of the entry that has come since, of which nobody was told. */
+	/* Nor for the entry that arrived since, which no event reported. */
 	send_and_poll(&world, 2);
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 3));
 	fakernic_ucq_event(world.cq);
@@ -797,7 +797,7 @@ static void a_late_event_tells_of_nothing_new(void)
 	world_end(&world);
 }
 
-/* Who arms a CQ without a lock when its event has come gets no second one. */
+/* On a CQ without a lock, arming after the event causes no second event. */
 static void event_without_a_lock_tells_of_its_entry(void)
 {
 	struct ibv_cq_init_attr_ex attr = {
@@ -1045,7 +1045,7 @@ static void tell(struct world *world, struct ibv_qp *qp, uint32_t srqn,
 }
 
 /*
- * A fault rule has a completion told twice: now, and when its slot has the next
+ * A fault rule repeats a completion: now, and when its slot has the next
  * receive, of the next round. Neither completes anything, nor takes room.
  */
 static void receives_complete_once(void)
@@ -1075,7 +1075,7 @@ static void receives_complete_once(void)
 	world_end(&world);
 }
 
-/* What follows one that was lost is not told again when the device is gone. */
+/* Completions after a lost one are not repeated when the device is gone. */
 static void lost_receives_are_behind(void)
 {
 	struct world world = world_of(IBV_QPT_RC);

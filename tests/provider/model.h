@@ -88,12 +88,12 @@ struct model_qp *model_qp(struct ibv_qp *qp);
 struct model_ring *model_cq(struct ibv_cq *cq);
 struct model_ring *model_srq(void);
 struct model_ring *model_wq(struct ibv_wq *wq);
-/* What the kernel was told of the last RSS QP. */
+/* The last CREATE_RSS_QP request that the kernel received. */
 extern struct fakernic_ureq_create_rss_qp model_rss;
 
 /* What the host last stored into the ring's doorbell record. */
 uint32_t model_record(const struct model_ring *ring);
-/* And the stamp beside it; no other thread is at the ring. */
+/* The stamp of that record; no other thread uses the ring. */
 uint64_t model_stamp(const struct model_ring *ring);
 
 /* Copies the next send WQE; its index; false when all were taken. */

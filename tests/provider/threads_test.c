@@ -282,8 +282,8 @@ static void posts_to_an_srq_that_is_resized(void)
 }
 
 /*
- * In a thread domain one thread posts at a time, but who polls, which may be
- * another, gives the tags back.
+ * In a thread domain one thread posts at a time, but the polling thread, which
+ * may be another, returns the tags.
  */
 static void posts_to_an_srq_in_a_thread_domain(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ThreadSanitizer sees no order in what goes by way of a device. These tell it:
- * what was written before a release can be read behind an acquire. In front of
- * every source they also make it see the barriers by which the provider orders
- * what it and the device do.
+ * ThreadSanitizer does not see order that a device causes. The calls declare
+ * it: what was written before a release can be read behind an acquire. In
+ * front of every source they also make it see the barriers by which the
+ * provider orders what it and the device do.
  */
 #ifndef TSAN_H
 #define TSAN_H

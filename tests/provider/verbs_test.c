@@ -432,7 +432,7 @@ static void posts_and_polls_are_stamped(void)
 	world_end(&world);
 }
 
-/* Completions tell Unix time when the kernel has told how it is known. */
+/* Completions carry Unix time if the kernel has reported the offset. */
 static void wallclock_is_the_device_clock_moved(void)
 {
 	struct ibv_cq_init_attr_ex init = { .cqe = 4, .wc_flags =
@@ -1026,7 +1026,7 @@ static void data_comes_in_order(void)
 	world_end(&world);
 }
 
-/* Which of the usual mistakes with addresses it was. */
+/* The log names the usual mistakes with addresses. */
 static void refused_addresses_say_why(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -1059,7 +1059,7 @@ static void refused_addresses_say_why(void)
 	world_end(&world);
 }
 
-/* Who asks is told which check refused a work request. */
+/* The log names the check that refused a work request. */
 static void refused_requests_say_why(void)
 {
 	struct world world = world_of(IBV_QPT_UD);

@@ -19,7 +19,7 @@ static struct ibv_wq *new_wq(struct world *world)
 	struct ibv_wq_init_attr attr = wq_attr(world);
 	struct ibv_wq *wq = fakernic_ucreate_wq(world->pd->context, &attr);
 
-	/* Rounded up, and told. */
+	/* Rounded up, and returned. */
 	CHECK(wq && attr.max_wr == 4 && attr.max_sge == 3);
 	CHECK(wq->state == IBV_WQS_RESET);
 	return wq;
@@ -157,7 +157,7 @@ static void work_queues_receive(void)
 	world_end(&world);
 }
 
-/* Back to Reset: nothing of the past shows up, and the ring starts anew. */
+/* RESET removes old completions, and the ring starts at 0 again. */
 static void a_reset_work_queue_forgets(void)
 {
 	struct world world = world_of(IBV_QPT_RC);

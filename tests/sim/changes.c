@@ -90,7 +90,7 @@ void change_drained(SimQp *qp)
     }
 }
 
-/* Its bytes move, and the engine is told in the same breath. */
+/* Moves its bytes and reports that to the engine at once. */
 static void change_memory(Host *h, uint32_t roll)
 {
     SimMr *mr = &h->mr[roll % h->mr_count];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Services without connections: UD, GSI and multicast datagrams, and Ethernet
- * frames of raw-packet QPs. Who is to receive what, and how often it did, is
- * told by SimSend.copies: one counter, or one for each member of a group.
+ * frames of raw-packet QPs. SimSend.copies says which
+ * hosts must receive a message, and how often they did: one counter, or one for
+ * each member of a group.
  */
 #include <string.h>
 

@@ -341,7 +341,7 @@ static unsigned frame_payload_rule(uint8_t opcode)
     }
 }
 
-/* A raw frame is what its QP was told to send, next in turn. */
+/* A raw frame must equal the next frame that was posted to its QP. */
 static void frame_check_raw(World *w, unsigned from, const uint8_t *frame,
                             size_t len)
 {

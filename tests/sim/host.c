@@ -201,7 +201,7 @@ static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
     }
 }
 
-/* Where every success is told, none can be hidden (RoceLimits.max_sends). */
+/* If every success is reported, all can be checked (RoceLimits.max_sends). */
 static bool send_has_room(const SimQp *qp)
 {
     const SimOptions *o = &qp->world->options;

@@ -10,7 +10,7 @@
 #include "rng.h"
 
 #define SIM_OPTIONS(X) \
-    /* who talks to whom, by what service */ \
+    /* which hosts are connected, by which service */ \
     X(hosts, 2) X(conns, 1) X(loopback_pct, 0) X(uc_pct, 0) X(xrc_pct, 0) \
     X(srq_pct, 0) X(datagrams, 0) X(gsi_pct, 0) X(groups, 0) X(raw, 0) \
     X(vlan_pct, 0) X(mtu, 0) X(max_sends, 16) X(rd_atomic, 4) \
@@ -39,7 +39,7 @@
     /* regions with on-demand paging; zero limits: none that matter */ \
     X(odp_pct, 0) X(implicit_pct, 0) X(odp_wait_us, 20) X(odp_chunks, 0) \
     X(odp_list, 0) X(odp_churn, 0) \
-    /* a hostile tenant does something every so many us; 0: there is none */ \
+    /* interval of a hostile tenant's actions in us; 0: no tenant */ \
     X(tenants, 0)
 
 typedef struct SimOptions {

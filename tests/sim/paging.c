@@ -26,7 +26,7 @@ static uint64_t first_page(const SimMr *mr)
     return mr->iova & ~(page_size(mr) - 1);
 }
 
-/* Who has this key: a region, or the one that has all addresses. */
+/* The region with this key, or the implicit one. */
 static SimMr *find_region(Host *h, uint32_t key)
 {
     for (uint32_t i = 0; i < h->mr_count; i++) {
@@ -55,7 +55,7 @@ static SimMr *find_page(Host *h, uint32_t key, uint64_t address,
     return NULL;
 }
 
-/* ---- what the engine is told --------------------------------------------- */
+/* ---- reports to the engine ----------------------------------------------- */
 
 static void update(Host *h, RocePageUpdate *u)
 {

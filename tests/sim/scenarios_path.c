@@ -273,7 +273,7 @@ static void regions_are_registered_anew_in_mid_message(void)
     CHECK(STAT(0, RETRANSMITS) == 0);
 }
 
-/* The message is torn; what was behind it is flushed, and the peer not told. */
+/* The message ends early; later ones are flushed, and the peer gets no NAK. */
 static void source_fails_in_mid_message(void)
 {
     Host *h;

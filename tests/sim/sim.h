@@ -249,7 +249,7 @@ void inject_schedule(World *w);
 void inject_event(World *w, const SimEvent *ev);
 /* A completion: what waited for it is posted now. */
 void inject_completed(SimQp *qp);
-/* RESET and a new connection for each that is intact; work goes on. */
+/* Resets and reconnects each intact QP, then continues the work. */
 void inject_next_life(World *w);
 
 /* ---- changes.c ----------------------------------------------------------- */
@@ -270,7 +270,7 @@ void model_recv_kept(const SimQp *qp, const SimRq *rq, const char *state);
 /* A QP was reset or destroyed: it keeps no receive of an SRQ. */
 void model_recv_ended(const SimQp *qp);
 void model_send(SimQp *qp, const RoceCompletion *c);
-/* The host is told to flush. */
+/* The engine asks the host to flush. */
 void model_flush(Host *h, uint64_t address, uint64_t len, bool persistent);
 /* Sends before 'end' are known to have been executed. */
 void model_executed(SimQp *qp, uint32_t end);

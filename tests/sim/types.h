@@ -143,7 +143,7 @@ typedef struct SimSend {
     bool executed;              /* known to have taken effect at the peer */
     bool shared;                /* atomic on the word all QPs add to */
     SimSge *sge;
-    SimMr *mr;                  /* REG_MR, BIND_MW: what comes of it */
+    SimMr *mr;                  /* REG_MR, BIND_MW: the result */
     SimMr *parent;              /* BIND_MW: the region below */
     uint32_t length;            /* of the message, or of the READ */
     uint32_t imm;
@@ -153,7 +153,7 @@ typedef struct SimSend {
     uint32_t after_index;       /* (the peer, or itself) has completed */
     uint64_t operand, compare, mask, compare_mask;      /* atomics */
     uint8_t flush;              /* FAKERNIC_FLUSH_* */
-    uint64_t flushed;           /* bytes the host was told to flush for it */
+    uint64_t flushed;           /* bytes that the host flushed for it */
     uint64_t fetched_at;        /* FLUSH: page_changes of that host */
     SimRq *xrc;                 /* XRC: the SRQ it names */
     uint8_t *data;              /* message; READ: snapshot in program order */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Random programs for all queue pairs of a world, and who talks to whom.
+ * Random programs for all queue pairs of a world, and their connections.
  */
 #include <string.h>
 

@@ -71,8 +71,8 @@ typedef struct FakeHost {
     unsigned page_count, page_taken;
     unsigned page_room;         /* requests not taken; more are turned away */
     uint64_t srq_ids;           /* given out so far */
-    unsigned flush_later;       /* so many persistent FLUSHes are not taken */
-    unsigned flush_begun;       /* and of so many this part is begun */
+    unsigned flush_later;       /* persistent FLUSHes still to refuse */
+    unsigned flush_begun;       /* FLUSHes still to begin in part */
     uint64_t flush_part;
     uint32_t flush_qpn;         /* the one that was begun last */
     uint64_t flush_ticket;

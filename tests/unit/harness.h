@@ -6,8 +6,8 @@
  *     static const Test tests[] = { TEST(add_wraps) };
  *     TEST_MAIN(tests)
  *
- * CHECK notes a failure and goes on; REQUIRE ends the test. With arguments a
- * program runs only the tests whose names contain one of them.
+ * CHECK reports a failure and continues; REQUIRE ends the test. A program runs
+ * only the tests whose names contain one of its arguments, if there are any.
  */
 #ifndef HARNESS_H
 #define HARNESS_H

@@ -181,7 +181,7 @@ static void exhausted_retries_migrate(void)
     pair_free(&p);
 }
 
-/* Both send when the path dies: who follows has all tries on the new one. */
+/* Both send when the path dies: the QP that migrates second has all retries. */
 static void follower_gets_its_tries_anew(void)
 {
     Pair p;

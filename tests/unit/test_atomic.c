@@ -200,7 +200,7 @@ static void masked_packets(void)
     }
 }
 
-/* A lost answer is told again; the addition is done once. */
+/* A lost answer is repeated; the addition is executed once. */
 static void masked_ones_are_executed_once(void)
 {
     unsigned i;

@@ -185,8 +185,8 @@ static void marked_datagram_is_answered(void)
 }
 
 /*
- * Counted as any other. Who sent it to a group is not told: every member
- * would.
+ * Counted as any other. The sender to a group gets no CNP, because every member
+ * would send one.
  */
 static void marked_datagrams_to_groups_are_counted(void)
 {
@@ -234,7 +234,7 @@ static void cnps_are_judged_like_requests(void)
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RATE_CUTS), 0);
 }
 
-/* A CNP owed does not outlive the QP's way into error. */
+/* A due CNP is discarded when the QP enters ERR. */
 static void failed_qp_sends_no_cnp(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -257,7 +257,7 @@ static void first_cnp_halves_the_rate(void)
     CHECK(roce_dcqcn_notified(&d, 0, LINK));
     CHECK_EQ(roce_dcqcn_rate(&d, 0, LINK), LINK / 2);
     CHECK_EQ(d.target_kbps, LINK);
-    /* The same congestion, told twice. */
+    /* The same congestion, reported twice. */
     CHECK(!roce_dcqcn_notified(&d, ROCE_DCQCN_CUT_NS - 1, LINK));
     CHECK_EQ(roce_dcqcn_rate(&d, ROCE_DCQCN_CUT_NS - 1, LINK), LINK / 2);
     CHECK(roce_dcqcn_notified(&d, ROCE_DCQCN_CUT_NS, LINK));

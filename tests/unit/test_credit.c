@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* End-to-end credits (IBTA 9.7.7.2): the codes, who tells, who waits. */
+/* End-to-end credits (IBTA 9.7.7.2): codes, reports, waiting senders. */
 #include "engine.h"
 #include "pair.h"
 
@@ -97,7 +97,7 @@ static void srq_and_broken_rq(void)
     pair_free(&p);
 }
 
-/* In the middle of a message its own receive is one of those told. */
+/* In the middle of a message its own receive counts as a credit. */
 static void held_receive_counts(void)
 {
     uint8_t buf[ROCE_FRAME_MAX] = { 0 };
@@ -129,7 +129,7 @@ static void sends_up_to_the_limit(void)
     CHECK(!pair_step(&p, &p.a, &p.b));
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_CREDIT_WAITS), 1);
     CHECK(pair_step(&p, &p.b, &p.a));
-    /* 5 left: told as 4. */
+    /* 5 left: reported as 4. */
     for (i = 0; i < 4; i++) {
         CHECK(pair_step(&p, &p.a, &p.b));
     }
@@ -141,7 +141,7 @@ static void sends_up_to_the_limit(void)
     CHECK_EQ(p.a.host->completion_count, 6);
 }
 
-/* Receives posted with nobody told of them are found. */
+/* Receives that were posted without a report are found. */
 static void late_receives_are_found(void)
 {
     RoceTime late;
@@ -355,7 +355,7 @@ static void wrong_msn_does_not_hang(void)
 
 /* ---- both ---------------------------------------------------------------- */
 
-/* SSN, LSN and MSN as after so many messages. */
+/* Sets SSN, LSN and MSN as after 'count' messages. */
 static void skip_messages(Pair *p, uint32_t count)
 {
     RoceSendq *sq = &pair_qp(&p->a)->sq;

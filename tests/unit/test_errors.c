@@ -172,7 +172,7 @@ static void errors_force(Pair *p, uint8_t type, uint8_t status)
 /*
  * A status that the host forces on a work request, of each service: the one
  * before it succeeds, it ends with that and sends nothing, the one behind it is
- * flushed. Of an unreliable service the send queue alone fails, and goes on.
+ * flushed. An unreliable QP only fails its send queue, and still receives.
  */
 static void forced_statuses(void)
 {
@@ -634,7 +634,7 @@ static void errors_responder(Pair *p, uint8_t recv_status,
     }
 }
 
-/* IBTA 9.9.2, 9.9.3, 11.6.2: what each end is told, and what each counts. */
+/* IBTA 9.9.2, 9.9.3, 11.6.2: what each end reports and counts. */
 static void both_ends_are_told(void)
 {
     static const struct {

@@ -215,7 +215,7 @@ static void udp_is_never_without(void)
     CHECK(wrong);
 }
 
-/* What a frame is spoilt by so that no checksum of TCP or UDP can be told. */
+/* Changes to a frame after which no TCP or UDP checksum can be computed. */
 static void what_has_none_stays_as_it_is(void)
 {
     static const struct {
@@ -334,7 +334,7 @@ static void post_long(PairHost *h, uint32_t index, size_t length, uint16_t mss)
 
 static Made part;
 
-/* The next frame, which has so much data of the whole, and fits it. */
+/* The next frame carries 'data' bytes of the segment at 'offset'. */
 static void expect_part(PairHost *h, const Shape *s, size_t offset, size_t data)
 {
     const bool first = offset == 0, last = offset + data == s->data;

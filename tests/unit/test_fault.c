@@ -453,7 +453,7 @@ static void largest_numbers(void)
     CHECK_EQ(faults.rules[0].address.last, UINT64_MAX);
 }
 
-/* A value that is refused has beside it what the word takes. */
+/* The error for a refused value lists what the word accepts. */
 static void refusals_say_what_may_stand_there(void)
 {
     static const Wrong wrong[] = {

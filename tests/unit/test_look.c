@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Who looks changes nothing: all that the engine has allocated, in the middle
+ * Inspection changes nothing: all that the engine has allocated, in the middle
  * of its work, is the same byte by byte before and after it was asked for all
  * that it tells. The linker hands malloc() and the like to this file
  * (Makefile).
@@ -89,7 +89,7 @@ static uint64_t checksum(void)
     return sum;
 }
 
-/* All that the device asks for whoever looks from outside. */
+/* All that the device queries for an inspection from outside. */
 typedef struct Look {
     RoceQpAttr attr[PAIR_QPS + 2];
     RoceQpView qp[PAIR_QPS + 2];

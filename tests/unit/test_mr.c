@@ -796,7 +796,7 @@ static void scatter_then_gather(void)
     CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 0, back,
                              SGE_TOTAL), 0);
     CHECK_MEM(buf, back, SGE_TOTAL);
-    /* the bytes beside them are as they were */
+    /* the neighbouring bytes are unchanged */
     CHECK_EQ(*fake_memory(host, page_at(0) + 49, 1), pattern(49));
     CHECK_EQ(*fake_memory(host, page_at(0) + 150, 1), pattern(150));
     CHECK_EQ(*fake_memory(host, page_at(3) + KIB4 - 8, 1),
@@ -1049,7 +1049,7 @@ static void type_1_window_unbinds_with_length_0(void)
     teardown();
 }
 
-/* Who binds counts the tag on, also for what was flushed or refused. */
+/* The caller increments the tag per bind, even if it was flushed or refused. */
 static void type_1_window_is_found_by_index(void)
 {
     uint32_t mr, mw, posted;
@@ -1096,7 +1096,7 @@ static void type_2_window_belongs_to_its_qp(void)
     teardown();
 }
 
-/* Bounded work for a QP that goes away: so many windows at a time. */
+/* Destroying a QP frees a bounded number of windows at a time. */
 static void windows_of_a_qp_go_bit_by_bit(void)
 {
     uint32_t mr, other, mw[5];

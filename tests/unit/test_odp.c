@@ -340,7 +340,7 @@ static void bad_updates_are_refused(void)
     fake_host_free(h.host);
 }
 
-/* In pieces: who waits for a later page waits, and the work is counted. */
+/* A report in pieces wakes no waiter of a later page; its work is counted. */
 static void updates_come_in_pieces(void)
 {
     enum { PAGES = 1200, PIECE = 500 };
@@ -371,7 +371,7 @@ static void updates_come_in_pieces(void)
     update.state = ROCE_PAGES_ABSENT;
     CHECK_EQ(roce_mr_update_pages(h.r, &update), FAKERNIC_CMD_OK);
     CHECK(roce_work(h.r) - work <= 512 / 16 + 2);
-    /* A range that is too long is refused before any of it is told. */
+    /* A range that is too long is refused before any page of it is reported. */
     update.state = ROCE_PAGES_WRITABLE;
     update.page_count++;
     done = 0;
@@ -646,7 +646,7 @@ static void waits_grow_while_a_page_is_missing(void)
         CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK),
                  (k + 1) * TEST_COUNT(waits));
         CHECK_EQ(odp_update(&p.b, ROCE_PAGES_WRITABLE, BASE + k * PAGE, 1), 0);
-        /* The next packet that finds no page begins anew. */
+        /* The next packet without a page starts the count again. */
         pair_run_until(&p, p.now + LATE);
         pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     }
@@ -786,8 +786,8 @@ static void refused_pages_are_an_access_error(void)
 }
 
 /*
- * The host tells of the pages that are there before it refuses the one that is
- * not: the first news must not end the wait for the second.
+ * The host reports the present pages before it refuses the absent one. The
+ * first report must not end the wait for the second.
  */
 static void refusals_come_after_other_pages(void)
 {
@@ -809,7 +809,7 @@ static void refusals_come_after_other_pages(void)
     CHECK_EQ(p.b.host->page_count, 2);
 }
 
-/* A page that may be read only is asked for once more to be written to. */
+/* A write to a read-only page requests the page again. */
 static void writing_needs_a_writable_page(void)
 {
     RoceSendWr wr;
@@ -1226,7 +1226,7 @@ static void first_come_first_served(void)
     CHECK(answers <= HOGS);
 }
 
-/* Who waits for other pages is left alone. */
+/* Waiters for other pages are not woken. */
 static void woken_for_own_pages_only(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -1252,7 +1252,7 @@ static void woken_for_own_pages_only(void)
 }
 
 #define CROWD 400u
-/* Wakes in one call at most, whoever waits. */
+/* Largest number of wake-ups in one call. */
 #define WAKES 256u
 
 /* Many QPs that wait for the same page. */
@@ -1328,7 +1328,7 @@ static void crowd_is_woken_in_pieces(void)
     pair_free(&p);
 }
 
-/* One refusal ends all that wait for the page, and nobody who comes later. */
+/* One refusal fails all waiters of the page, and no later request. */
 static void crowd_is_refused_at_once(void)
 {
     uint32_t asked;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Rates: the table, static rate, rate limit, who waits and who does not. */
+/* Rates: the table, static rate, rate limit, which packets wait. */
 #include "engine.h"
 #include "pair.h"
 
@@ -61,7 +61,7 @@ static void static_rates_are_those_of_ibv_rate(void)
     CHECK_EQ(roce_rate_cost_ns(ROCE_FRAME_MAX, 1), 72176000000);
 }
 
-/* The mean is exact, but for the first millisecond's worth. */
+/* The mean is exact except for the first millisecond. */
 static void check_duration(RoceTime took, uint64_t bytes, uint32_t kbps)
 {
     RoceTime ideal = (RoceTime)(bytes * 8000000 / kbps);
@@ -101,7 +101,7 @@ static void lifting_the_limit_ends_the_wait(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
 }
 
-/* 2.5 Gbit/s, on the requester's side and on that of who answers a READ. */
+/* 2.5 Gbit/s, at the requester and at the responder to a READ. */
 static void static_rate_paces_requests_and_read_data(void)
 {
     static const uint8_t opcodes[] = {
@@ -225,7 +225,7 @@ static void ack_passes_a_waiting_read_answer(void)
     CHECK(pair_take(&p, &p.b, buf, &packet));
     CHECK_EQ(packet.opcode, ROCE_BTH_ACK);
     CHECK_EQ(packet.psn, PAIR_PSN);
-    /* One behind it does: it would tell of a gap. */
+    /* A later one does: it would show a gap. */
     CHECK(pair_step(&p, &p.a, &p.b));
     CHECK(!pair_take(&p, &p.b, buf, &packet));
     p.now = 1000000;

@@ -2,7 +2,7 @@
 /*
  * Addresses: what an address vector and a GID make of a frame's headers (VLAN,
  * DSCP, hop limit, flow label, UDP source port), whose frame one is, and what a
- * datagram's receiver is told of them.
+ * datagram's completion reports.
  */
 #include "pair.h"
 
@@ -174,7 +174,7 @@ static void ipv6_header(void)
     len = path_frame(&p, &wr, buf);
     CHECK_EQ(buf[12] << 8 | buf[13], 0x86dd);
     CHECK_EQ(buf[14], 0x62);
-    CHECK_EQ(buf[15] & 0xcf, 0x01);     /* but for the two bits of ECN */
+    CHECK_EQ(buf[15] & 0xcf, 0x01);     /* except the two ECN bits */
     CHECK_EQ(buf[16] << 8 | buf[17], 0x2345);
     CHECK_EQ(buf[20], 17);
     CHECK_EQ(buf[21], 255);

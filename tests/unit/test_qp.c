@@ -375,7 +375,7 @@ static void sqd_drains_and_resumes(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
 }
 
-/* B receives from SRQ 5, with what it takes to post to it. */
+/* B receives from SRQ 5, and a receive to post to it. */
 static RoceRecvWr srq_init(Pair *p)
 {
     RoceQpInit init = {

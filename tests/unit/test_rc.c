@@ -533,7 +533,7 @@ static void atomics_return_the_value_before(void)
     pair_free(&p);
 }
 
-/* The answer is lost: the peer tells it again, and adds once. */
+/* The answer is lost: the peer repeats it, and adds once. */
 static void atomic_is_executed_once(void)
 {
     Pair p;
@@ -1021,7 +1021,7 @@ static void qps_share_the_wire(void)
     CHECK(before < ROCE_SHARE_BYTES);
 }
 
-/* As if so many packets had been exchanged. */
+/* Sets the PSNs as after 'count' packets. */
 static void skip_psns(Pair *p, uint32_t count)
 {
     RoceSendq *sq = &roce_qp_find(p->a.r, p->a.qpn)->sq;
@@ -1162,7 +1162,7 @@ static void copies_of_an_rnr_nak_cost_one_try(void)
     copies_of_a_nak_cost_one_try(ROCE_AETH_RNR | 12, 3, 2);
 }
 
-/* Copies that come when the wait is over, and before the packet goes again. */
+/* Copies that arrive after the wait, before the packet is sent again. */
 static void late_copies_of_an_rnr_nak_cost_no_try(void)
 {
     RocePacket packet;
@@ -1181,13 +1181,13 @@ static void late_copies_of_an_rnr_nak_cost_no_try(void)
         CHECK_EQ(pair_qp(&p.a)->retry.rnr_left, 2);
     }
     CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
-    /* Nor do they make it wait again. */
+    /* They do not start another wait. */
     pair_recv(&p.b, 1, 0, 64);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
 }
 
-/* The last packet is lost, and nothing behind it tells: a probe does, soon. */
+/* The last packet is lost, and no later packet shows it: a probe does soon. */
 static void lost_tail_is_probed(void)
 {
     RoceSendWr wr;
@@ -1242,7 +1242,7 @@ static void dead_peer_ends_after_the_documented_time(void)
     }
 }
 
-/* The last of so many packets is lost; is the path taken for lossy? */
+/* Loses the last of 'packets' packets. True: the path counts as lossy. */
 static bool silence_makes_lossy(unsigned packets)
 {
     RoceSendWr wr;
@@ -1273,11 +1273,11 @@ static void silence_about_one_packet_makes_lossy(void)
 }
 
 /*
- * What the peer misses it says once (C9-115): lost again, the packet is asked
- * for by nobody, and the silence is ended by the timer. Without a round trip
- * measured that is the local ACK timer, and all comes in order behind it.
+ * The peer reports a missing packet once (C9-115). If the packet is lost again,
+ * only a timer ends the silence. Without a measured round trip that is the
+ * local ACK timer, and all later packets arrive in order.
  */
-static void second_loss_is_told_by_the_timer(void)
+static void second_loss_ends_with_the_timeout(void)
 {
     RoceSendWr wr;
     PAIR(p, FAKERNIC_QP_RC);
@@ -1345,7 +1345,7 @@ static void second_loss_is_found_by_probes(void)
     CHECK_MEM(p.b.memory, p.a.memory, 5 * PAIR_MTU);
 }
 
-/* Each is asked for again by a probe: what that took is no round trip. */
+/* A probe requests each one again, so its duration is no round trip. */
 static void lost_reads_wait_no_longer(void)
 {
     unsigned i;
@@ -1362,7 +1362,7 @@ static void lost_reads_wait_no_longer(void)
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
 }
 
-/* Its source address is missing for a while: the request has been made. */
+/* The source address is missing for a while, after the request was sent. */
 static void probe_without_a_source_is_no_error(void)
 {
     RoceGid none = { .type = FAKERNIC_GID_NONE };
@@ -1424,7 +1424,7 @@ static void attempts_are_counted(void)
     }
 }
 
-/* Answers of a READ that come twice, behind a gap, tell of one gap. */
+/* Repeated READ answers after a gap report one gap. */
 static void copies_of_an_implied_nak_cost_one_try(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -1449,7 +1449,7 @@ static const Test tests[] = {
     TEST(dead_peer_ends_after_the_documented_time),
     TEST(lost_tail_is_probed),
     TEST(silence_about_one_packet_makes_lossy),
-    TEST(second_loss_is_told_by_the_timer),
+    TEST(second_loss_ends_with_the_timeout),
     TEST(second_loss_is_found_by_probes),
     TEST(lost_reads_wait_no_longer),
     TEST(probe_without_a_source_is_no_error),

@@ -145,7 +145,7 @@ static void rewind_starts_at_the_oldest_unanswered(void)
     roce_sendq_free(&sq);
 }
 
-/* A PSN's attempts: those sent before and again, and not those beside it. */
+/* A PSN's attempts: earlier and repeated ones, and not those of other PSNs. */
 static void attempts_are_counted_for_each_psn(void)
 {
     RoceSendq sq;
@@ -186,7 +186,7 @@ static void attempts_are_counted_for_each_psn(void)
     roce_sendq_free(&sq);
 }
 
-/* A peer without receives has a request come again for ever. */
+/* A peer without receives causes retries without limit. */
 static void attempts_end_at_255(void)
 {
     RoceSendq sq;
