@@ -55,7 +55,7 @@ UP = f"""
 for i in $(seq 100); do
     rdma link | grep -q fakernic0/1 &&
         devlink health diagnose {DEVLINK} reporter fw_fatal |
-        grep -q 'state: well' && exit
+        grep -q 'state: healthy' && exit
     devlink health recover {DEVLINK} reporter fw_fatal
     sleep 0.3
 done
