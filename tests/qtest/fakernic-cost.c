@@ -326,7 +326,7 @@ static void test_cost_cq_overrun(Rig *r)
     since = main_cpu_us(&r->m);
     complete_nops(&r->n, &a, 3);
     monitor_is_heard(&r->m, "a CQ overrun with many QPs", since);
-    /* Destroyed while the others are told: one at each end, some between. */
+    /* Destroyed while others are reported: one at each end, some between. */
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, qpn[0]), OK);
     for (unsigned i = COST_QPS / 2; i < COST_QPS / 2 + 20; i++) {
         assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, qpn[i]), OK);
@@ -355,8 +355,8 @@ static void test_cost_cq_overrun(Rig *r)
 #define COST_TRIES     5
 #define COST_PAUSE_US  200000
 
-/* What so many doorbells, each for one NOP, take of the main thread: the least
- * of some rounds, in nanoseconds. */
+/* CPU time of the main thread for a number of doorbells, each for one NOP: the
+ * least of some rounds, in nanoseconds. */
 static uint64_t cost_doorbells(Nic *n, Qp *a)
 {
     uint64_t least = UINT64_MAX;
@@ -1428,9 +1428,9 @@ static void test_cost_sends(void)
 #define COST_REGION_ROUNDS  8
 
 /*
- * Large regions that come and go: what is freed behind their backs is gone
- * before as much has been taken anew. And as many QPs as there is memory for,
- * each as small as can be.
+ * Large regions are created and destroyed: deferred memory is freed before the
+ * same amount is allocated again. And as many of the smallest QPs as memory
+ * allows.
  */
 static void test_cost_many(void)
 {
@@ -1784,8 +1784,8 @@ static QDict *cost_look_reply(Nic *n, const char *property, uint32_t from,
 }
 
 /*
- * One answer, bounded: its objects come in order, from 'from' on. How many, and
- * from where the next answer goes on, or 0.
+ * One bounded answer: its objects come in order, beginning with 'from'. Returns
+ * their number, and where the next answer begins, or 0.
  */
 static uint32_t cost_look(Nic *n, const char *property, const char *number,
                           uint32_t from, uint32_t *next)
@@ -1949,7 +1949,7 @@ static void crowd_undo(Crowd *c, uint16_t opcode, const uint32_t *numbers)
     *took = MIN(*took, cost_batch(&c->n, opcode, ids, sizeof(ids[0]), NULL));
 }
 
-/* All of these QPs join a group or leave it; what it takes. */
+/* CPU time for all of these QPs to join a group or leave it. */
 static uint64_t crowd_group(Crowd *c, uint16_t opcode, unsigned group,
                             const uint32_t *qpns)
 {
@@ -1994,7 +1994,7 @@ static void crowd_measure(Crowd *c)
     }
 }
 
-/* All groups but one, and all tables but for what a round takes. */
+/* All groups except one, and all tables except the entries of a round. */
 static void crowd_fill(Crowd *c)
 {
     uint32_t qpns[COST_BATCH];
@@ -2036,9 +2036,9 @@ static void crowd_start(Crowd *c, const char *tables)
 }
 
 /*
- * What comes and goes costs the same whether the tables are small and there is
- * nothing beside it, or as large as can be and full: nothing looks through one.
- * As with moderated CQs it is CPU time that is compared.
+ * Creating and destroying an object costs the same in a small, empty table and
+ * in the largest, full one: nothing searches a table. The test compares CPU
+ * time, as that of moderated CQs does.
  */
 static void test_cost_destroy(void)
 {

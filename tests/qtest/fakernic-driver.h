@@ -82,8 +82,8 @@ static inline char *machine_bios(void)
 }
 
 /*
- * The options, but for device properties that FAKERNIC_QTEST_WITHOUT names: an
- * older build of the device, which has them not, is tried with what is left.
+ * The options without the device properties that FAKERNIC_QTEST_WITHOUT names.
+ * An older build of the device lacks these properties.
  */
 static inline char *machine_options(const char *options)
 {
@@ -212,7 +212,7 @@ static inline bool msix_fired(Nic *n, unsigned vector)
 
 /* ---- bring-up and commands ------------------------------------------- */
 
-/* STATUS, but for whether there was a fault rule. */
+/* STATUS without the bit that reports fault rules. */
 static inline uint32_t nic_status(Nic *n)
 {
     return reg_read(n, FAKERNIC_REG_STATUS) & ~FAKERNIC_STATUS_FAULTS;

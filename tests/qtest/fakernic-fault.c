@@ -13,13 +13,13 @@
 #define NIC0 "/machine/peripheral/nic0"
 #define MS 1000000ll
 
-/* Waits in real time, not for ever. */
+/* Waits in real time, at most 30 s. */
 #define AWAIT(condition) do {                                               \
         const int64_t until_ = g_get_monotonic_time() + 30000000;           \
                                                                             \
         while (!(condition)) {                                              \
             if (g_get_monotonic_time() > until_) {                          \
-                g_error("in vain: %s", #condition);                         \
+                g_error("timeout: %s", #condition);                         \
             }                                                               \
             g_usleep(1000);                                                 \
         }                                                                   \
@@ -136,7 +136,7 @@ static void pair_has_read(Rig *r, int64_t ns)
     assert_same(&r->n, &r->s, 0, 16384, 5000);
 }
 
-/* No completion comes, for all that the device has done what it was told. */
+/* The device has executed all commands, and there is no completion. */
 static void pair_expect_none(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -373,7 +373,7 @@ static void wait_hit(Machine *m)
     AWAIT(fault_hits(m));
 }
 
-/* Frozen, it hears doorbells and answers nothing; then it goes on. */
+/* A frozen device only notes doorbells. It acts on them after the thaw. */
 static void test_device_freeze(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -633,7 +633,7 @@ static bool is_completed(Rig *r, uint32_t index)
     return completion.owner & 1;
 }
 
-/* Executed, and nobody hears of it. */
+/* The command is executed without a completion. */
 static void test_command_drop(Rig *r)
 {
     uint32_t index;
@@ -1088,7 +1088,7 @@ static void test_send_wqe_drop(Rig *r)
     g_assert_cmpuint(fault_hits(&r->m), ==, 2);
 }
 
-/* Those behind it wait, too, whoever rings. */
+/* Later WQEs wait, too, even if a doorbell is rung. */
 static void test_send_wqe_delay(Rig *r)
 {
     fault(&r->m, "at=send-wqe delay-ns=20000000 do=delay");
@@ -1104,7 +1104,7 @@ static void test_send_wqe_delay(Rig *r)
     hit_once(r);
 }
 
-/* A queue that begins anew waits for nothing. */
+/* A reset of the queue cancels the wait. */
 static void test_send_wqe_delay_reset(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -1183,7 +1183,7 @@ static void pair_has_message(Rig *r)
     assert_same(&r->n, &r->s, 0, 32768, 300);
 }
 
-/* As if nothing were posted: the sender is told to come again. */
+/* As if no receive were posted: the sender gets an RNR NAK. */
 static void test_recv_wqe_drop(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -1199,7 +1199,7 @@ static void test_recv_wqe_drop(Rig *r)
     g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_TX_RNR_NAK), ==, 2);
 }
 
-/* It is found later: until then the sender is told to come again. */
+/* The receive is found later. Until then the sender gets RNR NAKs. */
 static void test_recv_wqe_delay(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -1541,9 +1541,8 @@ static bool is_stopped(Machine *m)
 }
 
 /*
- * If a rule has stopped the machine, and it was not told to go on, it is. QEMU
- * stops it in the next round of its main loop, which a monitor's answer needs,
- * too.
+ * Resumes the machine once, after a rule has stopped it. QEMU stops it in the
+ * next round of its main loop; a monitor's answer needs such a round, too.
  */
 static void pair_resume(Rig *r, bool *paused)
 {
@@ -1579,7 +1578,7 @@ static void pair_command(Rig *r, bool *paused)
     g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
 }
 
-/* Goes by every point; nobody but who stops the machine is seen. */
+/* Passes every point. A rule shows only if it stops the machine. */
 static void pair_all(Rig *r, bool *paused)
 {
     pair_resume(r, paused);
@@ -1819,13 +1818,13 @@ static void test_command_line(void)
     machine_stop(&r.m);
 }
 
-/* Whoever hears of hits: an end of a socket. */
+/* The end of a socket that receives events of hits. */
 typedef struct Listener {
     int fd;
     FILE *file;
 } Listener;
 
-/* A pair that tells of hits; 'room': bytes that fit into the socket, or 0. */
+/* A pair that reports hits. 'room': size of the socket's buffer, or 0. */
 static void listening_start(Rig *r, Listener *l, int room)
 {
     const struct timeval patience = { .tv_sec = 60 };
@@ -1886,7 +1885,7 @@ static void test_events(void)
     fclose(l.file);
 }
 
-/* Who does not read holds nobody up, and hears later what was lost. */
+/* A client that does not read delays nothing; a later event counts the loss. */
 static void test_events_unread(void)
 {
     char waste[4096];
@@ -1915,8 +1914,8 @@ static void test_events_unread(void)
 }
 
 /*
- * How many lines a file has, and those of the rule "new"; and the hits that
- * they say were not told.
+ * The lines of a file, those of the rule "new", and the number of unreported
+ * hits that the lines give.
  */
 static uint64_t file_lines(const char *path, uint64_t *news, uint64_t *untold)
 {
@@ -1941,8 +1940,8 @@ static uint64_t file_lines(const char *path, uint64_t *news, uint64_t *untold)
 #define FLOOD_RULES  540
 
 /*
- * Who takes all, as a file does, is told of fewer and fewer; but of the first
- * hits of each rule.
+ * A file, which takes all events, gets fewer and fewer of them, but always the
+ * first hits of each rule.
  */
 static void test_events_flood(void)
 {
@@ -1972,7 +1971,7 @@ static void test_events_flood(void)
     fault(&r.m, "remove=all; id=new at=cqe times=20 do=drop");
     sq_ring(&r.n, &r.a);
     g_assert_cmpuint(fault_hits(&r.m), ==, 20);
-    /* But who has rules come and go does not fill a disk. */
+    /* Rules that are added and removed do not fill a disk, either. */
     for (unsigned i = 0; i < FLOOD_RULES; i++) {
         r.a.sq.index += FLOOD_NOPS;
         fault(&r.m, "remove=all; at=cqe times=0 do=drop");
@@ -2081,7 +2080,7 @@ static unsigned completed(Rig *r, Queue *cq)
     return count;
 }
 
-/* More send queues are to wait than may, and each goes on. */
+/* More send queues are delayed than may be held, and all continue. */
 static void test_stalled_sqs(void)
 {
     const unsigned all = 1100, may = 1024;
@@ -2112,7 +2111,7 @@ static void test_stalled_sqs(void)
     AWAIT((done += completed(&r, &cq)) >= all);
     pair_expect(&r, 0);
     g_assert_cmpuint(held(&r.m), ==, 0);
-    /* A queue that begins anew gives its place to others. */
+    /* A queue that is reset frees its place. */
     fault(&r.m, "remove=w; at=send-wqe times=0 delay-ns=3600000000000 "
                 "do=delay");
     complete_nops(&r.n, &qps[0], 1);
@@ -2129,7 +2128,7 @@ static void test_stalled_sqs(void)
 #define AGAIN_READS 3
 #define AGAIN_STEP  (10 * MS)
 
-/* All that what was told has set going is done: the clock stands. */
+/* Waits until all work that needs no clock is done. */
 static void again_settle(Rig *r)
 {
     for (unsigned i = 0; i < 2; i++) {

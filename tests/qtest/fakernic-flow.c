@@ -167,7 +167,7 @@ static void test_flow_refused(Rig *r)
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, raw.qpn), OK);
 }
 
-/* Who gets what: rules by priority, copies, drops, the port, the defaults. */
+/* Where frames go: rules by priority, copies, drops, the port, the defaults. */
 static void test_flow_order(void)
 {
     Machine m;

@@ -670,7 +670,7 @@ static void test_reset_behind(void)
     machine_stop(&m);
 }
 
-/* A reset while the VM is stopped is one when it goes on, too. */
+/* A reset of a stopped VM still holds when it resumes. */
 static void test_reset_stopped(void)
 {
     Machine m;
@@ -777,8 +777,8 @@ static void test_turn(void)
     machine_stop(&m);
 }
 
-/* The longest turn of bulk work with so much time for each, and work without
- * end. */
+/* The longest turn of bulk work for a given time limit of a turn, with endless
+ * work. */
 static uint64_t timed_turn(unsigned microseconds)
 {
     uint64_t longest;
@@ -1111,7 +1111,7 @@ static unsigned cq_count(Nic *n, Queue *cq)
     return count;
 }
 
-/* Nobody reads what comes over the wire: what does not need it goes on. */
+/* Nothing reads from the wire: work that does not need it continues. */
 static void test_blocked_wire(void)
 {
     uint8_t buf[2048];
@@ -1231,8 +1231,8 @@ static void quiet_begin(Quiet *q, bool pluggable)
     sq_ring(n, &q->away);
 }
 
-/* None of it comes any more, but for what the netdev has already: so many
- * frames. */
+/* No frame arrives any more, except those that the netdev already holds.
+ * Returns their number. */
 static unsigned quiet_is(Quiet *q)
 {
     const unsigned frames = quiet_frames(&q->n, q->wire, 100);
@@ -1270,8 +1270,8 @@ static void quiet_for_good(Quiet *q)
 }
 
 /*
- * The device is halted: nothing comes before it goes on, and all of it does
- * then, but for what QEMU itself has 'lost'.
+ * The device is halted: no frame is received before it resumes, and then all
+ * are, except those that QEMU itself has 'lost'.
  */
 static void quiet_try(void (*halt)(Nic *n, bool on), unsigned lost)
 {
@@ -1314,7 +1314,7 @@ static void test_quiet_dead(void)
     quiet_for_good(&q);
 }
 
-/* So is one that has been reset, until it is brought up anew. */
+/* So is one that has been reset, until it is brought up again. */
 static void test_quiet_reset(void)
 {
     Quiet q;
@@ -1391,8 +1391,8 @@ static void bulk_enlarge(Nic *n, Bulk *bulk)
 }
 
 /*
- * Frames come as fast as they can, and the device has more to do than it could
- * while the monitor waits; in so many rounds there was some left of it.
+ * Frames come as fast as they can, and the device has more to do than it can
+ * while the monitor waits. Returns the number of rounds that left some work.
  */
 static unsigned monitor_rounds(Nic *n, Bulk *bulk, int fd)
 {
@@ -1402,7 +1402,7 @@ static unsigned monitor_rounds(Nic *n, Bulk *bulk, int fd)
     bulk_post(n, bulk);
     flood.thread = g_thread_new("flood", flood_run, &flood);
     for (unsigned i = 0; i < MONITOR_ROUNDS; i++) {
-        monitor_is_heard(n->m, "a flood of frames beside other work",
+        monitor_is_heard(n->m, "a flood of frames and other work",
                          main_cpu_us(n->m));
         done += bulk_poll(n, bulk);
         beside += done < PAIRS_MAX * WRITES;
@@ -1495,7 +1495,7 @@ static void test_frame_in_sleep(void)
 
 /* ---- snapshots ----------------------------------------------------------- */
 
-/* Migration and snapshots are refused, and the device goes on. */
+/* Migration and snapshots are refused, and the device continues. */
 static void test_no_migration(Rig *r)
 {
     g_autofree char *said = NULL;

@@ -248,7 +248,7 @@ static void test_link_clean(void)
 
 /* ---- what is written, while much is on its way --------------------------- */
 
-/* The windows of so many QPs are together more than a ring holds. */
+/* The windows of this many QPs exceed the capacity of a ring. */
 #define LOAD_QPS    10
 #define LOAD_EACH   3
 #define LOAD_WRITES (LOAD_QPS * LOAD_EACH)
@@ -439,7 +439,7 @@ static void far_kill(Two *t)
     alloc_destroy(&t->far.alloc);
 }
 
-/* So many devices of a machine have so many peers each. */
+/* Waits until this many devices of a machine have their peers. */
 static void peers_await(Machine *m, const char *peers, unsigned devices)
 {
     for (unsigned tries = 0; tries < 30000; tries++) {
@@ -458,8 +458,8 @@ static void peers_await(Machine *m, const char *peers, unsigned devices)
 }
 
 /*
- * A QEMU that is killed, with frames on their way to it and from it: others go
- * on, its place is free, and who comes next is connected.
+ * A QEMU that is killed, with frames on their way to it and from it: others
+ * continue, its place is free, and the next member is connected.
  */
 static void test_link_killed(void)
 {
@@ -684,7 +684,7 @@ static void wired_end(Wired *w)
     link_folder_end(w->folder);
 }
 
-/* But for a peer that the test had sleep too long, so many times. */
+/* Except for a peer that the test let sleep too long, this many times. */
 static void wired_stop_lost(Wired *w, unsigned lost)
 {
     g_assert_cmpuint(lost_wakeups(&w->m), ==, lost);
@@ -765,7 +765,7 @@ static void honest_is_heard(Wired *w, Member *honest)
     queue_record(&w->n, &w->s.cq, w->s.cq.index);
 }
 
-/* Ones that lie, ones that are killed; who is honest notices nothing. */
+/* Members that lie or are killed do not disturb an honest one. */
 static void test_link_liars(void)
 {
     Member honest, liar;
@@ -921,7 +921,7 @@ static unsigned descriptors(pid_t pid)
     return count;
 }
 
-/* Whoever says something else, or brings something else than memory. */
+/* A process that sends other messages, or descriptors other than memory. */
 static void test_link_strangers(void)
 {
     Member honest;
@@ -1141,7 +1141,7 @@ static void told_await(const Told *told, const char *what)
         }
         g_usleep(1000);
     }
-    g_error("not told: %s", what);
+    g_error("not reported: %s", what);
 }
 
 static unsigned told_lines(const Told *told, const char *what)
@@ -1195,7 +1195,7 @@ static int64_t cpu_time_ns(pid_t pid)
     return used.tv_sec * 1000000000LL + used.tv_nsec;
 }
 
-/* The lowest descriptor that a process has not open, but for so many. */
+/* The lowest closed descriptor of a process, after skipping some. */
 static unsigned free_descriptor(pid_t pid, unsigned others)
 {
     for (unsigned i = 0;; i++) {
@@ -1209,8 +1209,8 @@ static unsigned free_descriptor(pid_t pid, unsigned others)
 }
 
 /*
- * Who joins while the device has so many descriptors left, fewer than it takes:
- * it does not spin, and answers when it has them.
+ * A member joins while the device has too few descriptors left: the device does
+ * not spin, and answers when it has enough.
  */
 static void descriptors_left(unsigned left)
 {
@@ -1357,8 +1357,8 @@ typedef struct Answer {
 } Answer;
 
 /*
- * A device joins, and its peer refuses or speaks another version: whoever reads
- * what it prints knows what to do.
+ * A device joins, and its peer refuses or speaks another version: the
+ * message that it prints says what to do.
  */
 static void test_link_refused(void)
 {
@@ -1428,7 +1428,7 @@ static void joiner_answer(Member *p)
     g_assert_true(link_hello_send(p->sock, &hello, -1));
 }
 
-/* The lies of who joins, told by who was there first. */
+/* A joining member lies; the first member reports it. */
 static void test_link_older(void)
 {
     const unsigned count = ARRAY_SIZE(lies);
@@ -1592,7 +1592,7 @@ static void test_link_watchdog(void)
 #define SLOW_FRAME  9014
 #define SLOW_PAIRS  16
 
-/* So many fill a ring: there is no room for another. */
+/* This many frames fill a ring: there is no room for another. */
 #define SLOW_FULL   (LINK_RING_SIZE / ROUND_UP(SLOW_FRAME + 8, \
                                                LINK_RECORD_ALIGN))
 
@@ -1941,7 +1941,7 @@ static void (*const heads[])(Member *) = {
     head_ahead, head_far, head_odd, head_back,
 };
 
-/* Of who reads what the device sends; also while the device waits for room. */
+/* The signals of a reader of frames, also while the device waits for room. */
 static void test_link_heads(void)
 {
     struct fakernic_cqe cqe;
@@ -1991,7 +1991,7 @@ static unsigned member_signals(Member *p)
 
 #define BURST 16
 
-/* So many sends by one doorbell; the member takes them when all are out. */
+/* Some sends by one doorbell; the member takes them when all are out. */
 static void wired_burst(Wired *w, Member *p, const uint8_t *to)
 {
     g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
@@ -2015,8 +2015,8 @@ static void wired_burst(Wired *w, Member *p, const uint8_t *to)
 }
 
 /*
- * A signal, which is a system call, for a batch: who sleeps gets one, however
- * many frames there are, and who is awake, or has been told, none.
+ * One signal, which is a system call, per batch: a sleeping member gets one for
+ * any number of frames. A member that is awake or already signalled gets none.
  */
 static void test_link_signals(void)
 {
@@ -2041,8 +2041,8 @@ static void test_link_signals(void)
 }
 
 /*
- * A peer that has taken all and sleeps, and has told nobody that there is room:
- * the device finds it by the time, and counts that it had to. It may have found
+ * A peer that has taken all and sleeps, and has not reported the room in its
+ * ring: the device finds it by the time, and counts that it had to. It may have found
  * it before the peer could sleep: then once more.
  */
 static void test_link_watchdog_room(void)
@@ -2074,7 +2074,7 @@ static void test_link_watchdog_room(void)
     wired_stop_lost(&w, 1);
 }
 
-/* ---- the doorbell of who polls ------------------------------------------- */
+/* ---- the poll doorbell --------------------------------------------------- */
 
 static uint64_t poll_drops(Nic *n, uint64_t word)
 {

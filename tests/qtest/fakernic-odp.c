@@ -192,7 +192,7 @@ static void test_odp_list(Rig *r)
     eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_PAGE_REQUEST);
     g_assert_cmpuint(odp_query(&r->n, &resp), ==, FAKERNIC_PAGE_REQUESTS_MAX);
     eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_PAGE_REQUEST);
-    /* The last one is forgotten with its region, and nobody waits for ever. */
+    /* The last one is forgotten with its region, and no QP waits forever. */
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, key), OK);
     g_assert_cmpuint(odp_query(&r->n, &resp), ==, 0);
     for (unsigned i = 0; i < count; i++) {
@@ -202,7 +202,7 @@ static void test_odp_list(Rig *r)
     }
 }
 
-/* A host that does not answer gets rid of who waits all the same. */
+/* A QP that waits can be destroyed even if the host does not answer. */
 static void test_odp_teardown(Rig *r)
 {
     for (unsigned life = 0; life < 3; life++) {
@@ -320,7 +320,7 @@ static void fair_told(Nic *n)
 
 /*
  * One answer: of the pages it lists, each of the region KEY is given and at
- * once taken away, so that who wants it asks again. Is there one of VICTIM's?
+ * once taken away, so that its QP requests it again. Is there one of VICTIM's?
  */
 static bool fair_answer(Nic *n, const Setup *s, uint32_t key, uint32_t victim)
 {

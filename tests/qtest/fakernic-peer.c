@@ -207,7 +207,7 @@ static void test_xrc_held_receive(void)
 
 /* ---- a peer that repeats itself, or breaks rules ------------------------- */
 
-/* A NAK and its copies tell of one loss: more than a QP has tries. */
+/* A NAK and its copies report one loss: more copies than a QP has tries. */
 static void test_copies_of_a_nak(void)
 {
     Packet nak, ack, packet;
@@ -392,7 +392,7 @@ static void test_bogus_duplicate(void)
 #define SINK_PACKETS (SINK_WRITES * (DATA_SIZE / PEER_MTU))
 #define SINK_MS      10000      /* it is over long before */
 
-/* Who takes WRITEs, behind a wire that holds so many frames. */
+/* A peer that takes WRITEs, behind a wire with a queue of frames. */
 typedef struct Sink {
     Peer p;
     Qp qp;
@@ -461,7 +461,7 @@ static unsigned sink_burst(Sink *k, unsigned room)
     return frames;
 }
 
-/* All that was posted, and who has to wait, waits; the largest burst. */
+/* Everything is posted, QPs without credit wait. The largest burst. */
 static unsigned sink_take_all(Sink *k, unsigned room, unsigned packets)
 {
     unsigned most = 0, ms = 0;
@@ -485,8 +485,8 @@ static unsigned sink_take_all(Sink *k, unsigned room, unsigned packets)
 }
 
 /*
- * Of what comes at once a queue holds a part. Less is sent at once, then: what
- * is sent in vain is less than what arrives. With room again it is more.
+ * A queue holds only a part of a burst. The device then sends smaller bursts:
+ * fewer frames are lost than arrive. With room again bursts grow.
  */
 static void test_short_queue(void)
 {
@@ -530,7 +530,7 @@ static void test_silence(void)
     g_test_message("%u frames at once, after a silence %u", first, most);
     g_assert_cmpuint(most, >=, 1);
     g_assert_cmpuint(most, <=, first / 2);
-    /* The last ones are asked for again: nothing is told of them otherwise. */
+    /* The last ones are requested again: nothing else reports their loss. */
     sink_answer(&k, PEER_PSN, PEER_NAK_SEQUENCE);
     peer_send(&k.p);
     sink_take_all(&k, UINT_MAX, SINK_PACKETS);
@@ -744,7 +744,7 @@ static void test_slow_peer(void)
 #define ON_TIME    100          /* frames, in as many times FRAME_NS */
 #define HELD_MAX   1024
 
-/* A UC QP, which sends what it is told to at once, and nothing twice. */
+/* A UC QP, which sends everything at once and nothing twice. */
 static void faulty_start(Peer *p, Qp *qp, const char *rule, unsigned queue)
 {
     g_autofree char *more = g_strdup_printf(",x-fault='%s'", rule);

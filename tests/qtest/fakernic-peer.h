@@ -71,7 +71,7 @@ static inline Packet packet_of(uint8_t opcode, uint32_t qpn, uint32_t psn)
     return (Packet) { .opcode = opcode, .qpn = qpn, .psn = psn & PEER_MASK };
 }
 
-/* More of a header: a number of so many bytes. */
+/* Appends a number of 'size' bytes to a header. */
 static inline void packet_number(Packet *packet, uint64_t value, size_t size)
 {
     while (size-- > 0) {

@@ -13,7 +13,7 @@
 #define PERSIST_SLOW 1000       /* ms */
 #define PERSIST_LONG 1000000    /* ms: until the test has it end */
 
-/* The medium takes so many milliseconds, of what is under way, too. */
+/* Sets the medium's time in milliseconds, also of flushes under way. */
 static void persist_hold(Machine *m, unsigned hold)
 {
     qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': "
@@ -91,7 +91,7 @@ static void persist_goes_on(Nic *n, Setup *s, Qp *qp)
     g_assert_false(cq_poll(n, &s->cq, &cqe));
 }
 
-/* One FLUSH waits for the medium, two for that one; all else goes on. */
+/* One FLUSH waits for the medium, two wait for that one; all else continues. */
 static void test_persist_waits(Rig *r)
 {
     Qp c, d, e, f, g, h;
@@ -110,7 +110,7 @@ static void test_persist_waits(Rig *r)
     persist_expect(&r->n, &r->s, &e);
 }
 
-/* What ends while the VM is stopped is told when it goes on. */
+/* A FLUSH that ends while the VM is stopped completes on resume. */
 static void test_persist_stop(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -173,8 +173,8 @@ static void test_persist_unplug(Rig *r)
 #define PERSIST_EJECT 0xae08    /* of the PCI hot-plug controller of 'pc' */
 
 /*
- * Another takes its place while a job still holds on to it: whoever adds it has
- * not waited for DEVICE_DELETED, which comes when all of it is gone. The name
+ * Another takes its place while a job still uses it: the client that adds it
+ * has not waited for DEVICE_DELETED, which comes when all of it is gone. The name
  * of its memory is free by then, and the file of its record.
  */
 static void test_persist_replug(void)

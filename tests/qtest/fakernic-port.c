@@ -671,7 +671,7 @@ static void test_long_segments(void)
     }
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
     g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), ==, 61);
-    /* What is none is lost, and the queue goes on. */
+    /* What is none is lost, and the queue continues. */
     frame_make(frame, peer, 4000);
     raw_send(&n, &s, &raw, frame, 4000, &cut);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
@@ -692,7 +692,7 @@ static void set_vlan_strip(Nic *n, uint8_t strip, enum fakernic_cmd_status want)
                     ==, want);
 }
 
-/* A frame with a tag arrives; what is told of it, and the bytes there. */
+/* A frame with a tag arrives: its completion and its bytes. */
 static void tagged_receive(Nic *n, Setup *s, Qp *raw, unsigned index, int fd,
                            const uint8_t *frame, size_t len, bool stripped)
 {
@@ -738,7 +738,7 @@ static void test_vlan_tags(void)
     g_assert_cmpmem(seen + 16, sizeof(frame) - 12, frame + 12,
                     sizeof(frame) - 12);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
-    /* Its way back: as it came, until the port is told otherwise. */
+    /* Its way back: as it came, until the port is set otherwise. */
     memcpy(seen, nic_mac, 6);
     tagged_receive(&n, &s, &raw, 0, fd, seen, sizeof(frame) + 4, false);
     set_vlan_strip(&n, 2, FAKERNIC_CMD_BAD_PARAM);
@@ -756,7 +756,7 @@ static void test_vlan_tags(void)
     machine_stop(&m);
 }
 
-/* To a driver of yesterday these bits are reserved, and nothing is told. */
+/* For an older driver these bits are reserved, and nothing is reported. */
 static void test_offloads_not_taken(void)
 {
     const struct fakernic_sq_hdr asks[] = {
@@ -879,7 +879,7 @@ static void step_tenths(Machine *m, unsigned count)
     }
 }
 
-/* Nothing is lost to a reader who comes late; to one who never comes, all. */
+/* A late reader loses nothing; a reader that never comes loses all. */
 static void test_late_reader(void)
 {
     Machine m;

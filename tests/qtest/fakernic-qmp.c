@@ -478,7 +478,7 @@ static void test_paths(void)
     machine_stop(&m);
 }
 
-/* Events that are there; the last one's untold. */
+/* The number of pending events, and "untold" of the last one. */
 static unsigned events(Machine *m, int64_t *untold)
 {
     unsigned count = 0;
@@ -493,7 +493,7 @@ static unsigned events(Machine *m, int64_t *untold)
     return count;
 }
 
-/* Who does not read them has some 100 events in a second at most. */
+/* A client that does not read gets at most some 100 events per second. */
 static void test_flood(Rig *r)
 {
     int64_t untold = 0;
@@ -573,7 +573,7 @@ static void monitor_rules(Monitor *monitor, const char *rules)
     monitor_says(monitor, command);
 }
 
-/* So many hits, a hundred in a second. */
+/* Causes this many hits, a hundred per second. */
 static void hits_of_doorbells(Machine *m, Nic *n, unsigned count,
                               Monitor *monitor)
 {

@@ -332,7 +332,7 @@ static void look_fails(Machine *m, const char *words, const char *why)
     g_assert_nonnull(strstr(error, why));
 }
 
-/* The ring has so many entries to show; they are the caller's. */
+/* The ring shows this many entries. The caller owns them. */
 static QList *look(Machine *m, const char *kind, uint32_t number,
                    const char *more, size_t count)
 {
@@ -559,7 +559,7 @@ static void test_dump(Rig *r)
     g_assert_cmpstr(again, ==, "");
 }
 
-/* What led to the first error is told after the reset, too. */
+/* The events before the first error are shown after the reset, too. */
 static void test_dump_of_an_error(Rig *r)
 {
     Wqe wqe;
@@ -907,9 +907,7 @@ static char *everything(Machine *m)
     return g_string_free(all, false);
 }
 
-/*
- * A device that has failed keeps what it was doing, for whoever wants to see.
- */
+/* A device that has failed still shows its state. */
 static void test_fatal(Rig *r)
 {
     static const char *const kept[] = { "x-qps", "x-cqs", "x-srqs", "x-keys",
@@ -1034,7 +1032,7 @@ static void test_mid_reset(void)
     g_assert_cmphex(seen, ==, ALL_OF_A_RESET);
 }
 
-/* Whoever asks for a device that is gone is told, and another is not it. */
+/* A query of a removed device fails, and does not show another one. */
 static void test_removed(void)
 {
     Machine m;

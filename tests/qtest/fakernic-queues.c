@@ -248,7 +248,7 @@ static void test_cq_overrun(Rig *r)
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, small.id), OK);
 }
 
-/* Nobody would hear of what such a QP does: it does not leave RESET. */
+/* Such a QP could report nothing: it does not leave RESET. */
 static void test_cq_overrun_in_reset(Rig *r)
 {
     struct fakernic_modify_qp_req init = {
@@ -272,7 +272,7 @@ static void test_cq_overrun_in_reset(Rig *r)
     assert_refused(&r->n, CMD(&r->n, MODIFY_QP, init), BAD_STATE,
                    fakernic_modify_qp_req, attr.state);
     g_assert_cmpuint(qp_state(&r->n, b.qpn), ==, FAKERNIC_QPS_RESET);
-    /* Neither does that which was told, and began anew. */
+    /* Neither does one that was reported and started again. */
     assert_status(qp_to(&r->n, a.qpn, FAKERNIC_QPS_RESET), OK);
     init.qpn = LE32(a.qpn);
     assert_refused(&r->n, CMD(&r->n, MODIFY_QP, init), BAD_STATE,

@@ -381,7 +381,7 @@ static char *file_kind(int fd, uint64_t entry, uint64_t *value)
                      strcspn(lines[(uint32_t)words[2]], " "));
 }
 
-/* What the file does not get it is told the number of; memory has all. */
+/* The file has the number of events that it lacks; memory has all. */
 static void test_pause(void)
 {
     g_autofree char *text = NULL, *kind = NULL, *rests = NULL;
@@ -586,7 +586,7 @@ static void test_file_refused(void)
 
 /*
  * A file is one device's; another is refused, in another QEMU as well, and what
- * is in the file stays. Who is gone no longer has it.
+ * is in the file stays. A removed device no longer owns it.
  */
 static void test_file_in_use(void)
 {

@@ -553,7 +553,7 @@ static void test_wq_states(void)
         }
     }
     rss_drop(&r, FAKERNIC_STAT_RX_NO_BUFFER);               /* ERR */
-    /* Back to RESET: the ring starts anew, what was posted is forgotten. */
+    /* Back to RESET: the ring starts again, posted entries are forgotten. */
     rss_post(&r, 9, 2048);
     assert_status(wq_to(&r.n, r.wq.wqn, FAKERNIC_WQS_RESET), OK);
     r.wq.rq.index = 0;
@@ -646,7 +646,7 @@ static void test_wq_cq_overrun(void)
                      r.s.cq.id);
     g_assert_cmpuint(eq_expect(&r.n, &r.s.async, FAKERNIC_EVENT_QP_FATAL), ==,
                      r.wq.wqn);
-    /* It can begin anew, but not go on: nobody would hear of it. */
+    /* It can be reset, but not resume: nothing would report that. */
     assert_status(wq_to(&r.n, r.wq.wqn, FAKERNIC_WQS_RESET), OK);
     assert_refused(&r.n, wq_to(&r.n, r.wq.wqn, FAKERNIC_WQS_RDY), BAD_STATE,
                    fakernic_modify_wq_req, state);

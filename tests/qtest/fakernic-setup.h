@@ -65,9 +65,8 @@ static inline void start(Machine *m, Nic *n)
 #define HEARD_TIMES 10
 
 /*
- * What Linux tells of a thread's past, in nanoseconds: how long it has run, or,
- * 'waiting', how long it had to wait for a processor. 'thread' is its place in
- * /proc.
+ * How long a thread has run, or with 'waiting' how long it has waited for a
+ * processor, in nanoseconds. 'thread' is its folder in /proc.
  */
 static inline uint64_t thread_ns(const char *thread, bool waiting)
 {
@@ -96,9 +95,9 @@ static inline uint64_t main_cpu_us(Machine *m)
 }
 
 /*
- * Time that passes while QEMU is asked for something, but for what this program
- * and QEMU's main thread wait for a processor: so other programs on the machine
- * do not count, but what the main thread sleeps for does.
+ * Elapsed time without the time that this program and QEMU's main thread wait
+ * for a processor. So other programs on the host do not count, but the time
+ * that the main thread sleeps does.
  */
 static inline int64_t unhindered_us(Machine *m)
 {

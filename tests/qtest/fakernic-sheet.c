@@ -127,7 +127,7 @@ static void test_bar2_without_features(Rig *r)
     assert_status(CMD(&r->n, CREATE_MR, dm), UNSUPPORTED);
 }
 
-/* No object has the number 0, but for the doorbell page of the kernel. */
+/* No object has the number 0, except the doorbell page of the kernel. */
 static void test_numbers(Rig *r)
 {
     static const uint16_t destroy[] = {
@@ -975,7 +975,7 @@ static void test_fast_reg_access(Rig *r)
                      FAKERNIC_VENDOR_NAK_REMOTE_ACCESS);
 }
 
-/* The clock is the VM's, which in a qtest moves when it is told to. */
+/* The clock is the VM's, which a qtest moves explicitly. */
 static void test_clock_is_virtual(Rig *r)
 {
     uint32_t before;
@@ -1004,7 +1004,7 @@ static bool clock_stop(Nic *n, Setup *s, Qp *a, uint32_t *stopped)
     return *stopped - armed < CLOCK_PERIOD_US * 1000;
 }
 
-/* All goes on; the event comes. */
+/* All continues; the event comes. */
 static void clock_cont(Nic *n, Setup *s)
 {
     struct fakernic_cqe cqe;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What may come to a link's member from who keeps to no rule: of its unit tests
- * (tests/link), of a device (fakernic-link.c) and of the fuzzer (tests/fuzz).
+ * What a process that follows no rule may send to a member of a link. Used by
+ * unit tests (tests/link), by a device's (fakernic-link.c) and by the fuzzer
+ * (tests/fuzz).
  */
 #ifndef FAKERNIC_STRANGER_H
 #define FAKERNIC_STRANGER_H

@@ -3,7 +3,7 @@
 """Proves that the tests of fault rules can fail: mutants.py [POINT-ACTION...]
 
 Of all that a rule can do at a point, one after the other does nothing, although
-the rule is hit, counted and told of: the qtest fault/POINT-ACTION must fail. One
+the rule is hit, counted and reported: the qtest fault/POINT-ACTION must fail. One
 QEMU is all of these mutants: the objects of QEMU's build, linked with another
 fault.o that looks into its environment. First all tests must pass in it. TAP on
 stdout. A test that hangs has found nothing.
@@ -32,7 +32,7 @@ TEST_S = 60             # a test takes one or two
 # A rule that only counts does nothing anyway.
 NOTHING = "-count"
 
-# Where a rule has been hit, counted, recorded and told of.
+# Where a rule has been hit, counted, recorded and reported.
 PLACE = "    if (rule && rule->act == ROCE_FAULT_PAUSE) {\n"
 PLANTED = f"""    if (rule && g_getenv("{VARIABLE}")) {{
         g_autofree char *cell = g_strdup_printf(
