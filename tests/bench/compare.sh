@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# compare.sh REV [OPTION...]: builds the device of revision REV beside that of
-# this checkout, and measures both in one job (bench.py --old).
+# compare.sh REV [OPTION...]: builds the devices of revision REV and of this
+# checkout, and measures both in one job (bench.py --old).
 set -eu
 
 if [ $# -lt 1 ] || ! rev=$(git rev-parse --verify --short "$1^{commit}"); then

@@ -7,7 +7,7 @@
  *  - DMA stays within pages that some key maps, writes within those that a key
  *    makes writable, and no access has length 0 or an unaligned atomic; a page
  *    that is paged on demand is touched only while it is there;
- *  - who waits for a page has asked for it, and waits no longer than until all
+ *  - a QP that waits for a page has requested it, and stops waiting when all
  *    requests have been answered (frames_check_waits());
  *  - a completion is for a work request fetched and not yet completed, in
  *    order; successes name the right CQ and no more bytes than the buffer has;

@@ -350,7 +350,7 @@ def test_no_qemu(tmp_path):
 
 
 def on_host(monkeypatch, flags, refusal=None):
-    """A processor with these flags; who opens /dev/kvm is refused so."""
+    """A processor with these flags; opening /dev/kvm raises REFUSAL."""
     def opened(*_words):
         if refusal:
             raise refusal
@@ -372,7 +372,7 @@ def test_no_kvm_is_told_with_what_it_costs(monkeypatch, capsys, flags, refusal,
                                            reason):
     on_host(monkeypatch, flags, refusal)
     assert places.accelerator() == "tcg"
-    cli.tell_accelerator()
+    cli.report_accelerator()
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and reason in said, said
     assert "emulated" in said and "10 times slower" in said, said
@@ -381,7 +381,7 @@ def test_no_kvm_is_told_with_what_it_costs(monkeypatch, capsys, flags, refusal,
 def test_kvm_is_used_without_a_word(monkeypatch, capsys):
     on_host(monkeypatch, "vmx")
     assert places.accelerator() == "kvm"
-    cli.tell_accelerator()
+    cli.report_accelerator()
     assert capsys.readouterr() == ("", "")
 
 
@@ -593,7 +593,7 @@ def test_a_timeline_that_fails_is_told_in_a_line(capsys, error, words):
     """And is no verdict on the commands."""
     def make_timeline():
         raise error
-    assert cli.tell_timeline(SimpleNamespace(
+    assert cli.report_timeline(SimpleNamespace(
         record=True, make_timeline=make_timeline)) == CANNOT
     assert capsys.readouterr().err == f"fakernic-lab: no timeline: {words}\n"
 
@@ -641,7 +641,7 @@ class FakeMonitor:
 
 
 def test_no_folder_in_use_is_emptied(tmp_path, monkeypatch):
-    """Not even once whoever has started the machines in it has ended."""
+    """Not even after the process that started its machines has ended."""
     monkeypatch.setattr("fakernic_lab.lab.IN_USE_S", 0)
     monkeypatch.setattr("fakernic_lab.machine.QMP", FakeMonitor)
     monkeypatch.setattr("fakernic_lab.images.write_tools", Path.touch)
@@ -942,7 +942,7 @@ DMA-API: Mapped at:\r
 
 
 def says_what_is_not_told(console, file, report):
-    """However it comes; what comes between two of them is told."""
+    """However it comes; lines between two of them are reported."""
     for line in report.splitlines(True):
         file.write(line)
         assert console.trouble() is None
@@ -1013,7 +1013,7 @@ LOST = """unreferenced object 0xffff88801563ce00 (size 6400):
 
 
 def test_memory_that_linux_loses():
-    """That of a task or of SMC is none of the driver's; what is beside it may be."""
+    """That of a task or of SMC is none of the driver's; a report next to it may be."""
     drivers = LOST.replace("copy_process", "fakernic_create_cq")
     smcs = LOST.replace("copy_process", "smc_tcp_listen_work")
     assert not OTHERS_LEAK.sub("", LOST + smcs + LOST)

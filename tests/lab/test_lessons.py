@@ -58,7 +58,7 @@ def word_pattern(word):
 
 
 def pattern(line):
-    """Of lines that are the same but for numbers and the width of columns."""
+    """Matches lines that differ only in numbers and the width of columns."""
     words = map(word_pattern, line.split())
     return re.compile(r"\s*" + r"\s+".join(words) + r"\s*$")
 
@@ -75,7 +75,7 @@ def find(shown, printed):
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory):
-    """The folder and the environment of who reads it; leaves nothing up."""
+    """The folder and environment of a reader; stops all machines at the end."""
     folder = tmp_path_factory.mktemp("reader")
     words = environment(folder, PATH=f"{HERE}:{os.environ['PATH']}")
     yield folder, words

@@ -117,7 +117,7 @@ def test_a_rule_that_nothing_hits(folder):
                           "at=rx opcode=rc-send-first do=drop", "--", "true",
                           user=NOBODY)
     assert result.returncode == 1, result
-    assert re.search("nothing hit a fault rule, so it was not tested: node1: "
+    assert re.search("nothing hit a fault rule, so the run did not test it: node1: "
                      ".*at=rx opcode=rc-send-first do=drop matches=0 hits=0",
                      result.stderr), result.stderr
 

@@ -168,9 +168,9 @@ def test_a_terminal_that_knows_ascii_only(tmp_path):
 def test_too_little_memory_is_told_before(monkeypatch, capsys):
     """It is no refusal: machines seldom take all."""
     monkeypatch.setattr(places, "free_memory", lambda: 6000)
-    cli.tell_memory(7, 768)
+    cli.warn_of_memory(7, 768)
     assert capsys.readouterr().err == ""
-    cli.tell_memory(8, 768)
+    cli.warn_of_memory(8, 768)
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "6144 MiB" in said and "6000 MiB" in said
     monkeypatch.undo()
@@ -453,7 +453,7 @@ def test_machines_are_asked_side_by_side(tmp_path, monkeypatch):
 
 
 def test_all_are_set_up_or_nobody_waits():
-    """One that fails is told while another still hangs."""
+    """A failure is reported while another machine still hangs."""
     released = []
 
     def work(number):
@@ -544,7 +544,7 @@ def keeper(said, **options):
 
 
 def test_pytest_in_an_image_without_9p():
-    """Nobody has asked for /work: without it tests go on, and are told."""
+    """/work is implied: without 9p tests run without it, and a message says so."""
     said = []
     found = keeper(said).arguments({"count": 1})
     assert [(mount.target, mount.implied) for mount in found["mounts"]] == [

@@ -60,7 +60,7 @@ class Ends:
         self.socks[number].sendall(b"".join(map(wrapped, frames)))
 
     def take(self, number, count=1):
-        """So many frames that come."""
+        """The next COUNT frames."""
         return [self.bytes(number, int.from_bytes(self.bytes(number, 4), "big"))
                 for _ in range(count)]
 
@@ -410,7 +410,7 @@ def test_packets_that_are_sent_again(ends):
         two.send(0, roce(7))
         assert two.is_quiet(1) and found.hits() == [100, 1]
     with two.wire.armed("at=tx attempt=2 do=count", way="node1") as found:
-        two.send(0, roce(7))            # it begins anew
+        two.send(0, roce(7))            # counting starts again
         two.take(1)
         assert found.hits() == [0]
         for first in range(0, 200000, 1000):
@@ -525,7 +525,7 @@ def test_small_shares_and_none():
 # ---- malice ------------------------------------------------------------------
 
 def test_a_length_that_cannot_be_ends_the_connection(ends, capfd):
-    """Of that end alone, which may come again; it is told of once."""
+    """Of that end alone, which may come again; it is reported once."""
     three = ends(3)
     for length in (FRAME_MAX + 1, 1 << 31, (1 << 32) - 1):
         three.socks[0].sendall(wrapped(ether(1)) + length.to_bytes(4, "big"))
@@ -665,7 +665,7 @@ def test_clients_that_stand_still_make_room(ends):
 
 
 def asked(two, data):
-    """The answer to bytes of whoever controls the wire."""
+    """The answer to bytes sent to the control socket."""
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(WAIT_S)
         sock.connect(str(two.wire.control))
@@ -713,7 +713,7 @@ def test_frames_of_nobodys(ends):
     assert two.take(1, 2) == [ether(1), ether(2)] and two.take(0) == [ether(3)]
     two.socks[1].close()
     with pytest.raises(LabError, match="nobody is at 'node2'"):
-        while True:                     # until it has heard of that
+        while True:                     # until it notices the close
             two.wire.inject([ether(1)])
     two.socks[1] = two.connected(1)
 

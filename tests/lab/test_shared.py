@@ -143,7 +143,7 @@ def linked_qemus(tmp_path):
 
 
 def test_processors_below_who_feeds_them(linked):
-    """By --cpu-nice: so much, of each machine that was told so; no other thread."""
+    """--cpu-nice lowers the CPU threads of its machines, and no other thread."""
     def priorities(vm):
         cpus = {cpu["thread-id"] for cpu in vm.qmp("query-cpus-fast")}
         return [{os.getpriority(os.PRIO_PROCESS, int(task)) - mine
@@ -345,7 +345,7 @@ def test_a_capture_that_is_cut(tmp_path):
 
 
 def test_a_machine_that_was_paused(tmp_path):
-    """Its clock stood meanwhile: it is told that the order may be wrong."""
+    """Its clock stopped: a message says that the order may be wrong."""
     world = World(tmp_path, 0, 0)
     world.talk(100, 1)
     world.wrong = (0, -5000000)

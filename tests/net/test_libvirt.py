@@ -196,7 +196,7 @@ def test_a_domain_is_paused_and_resumed(machines, session):
     """Through libvirt's own monitor, while a transfer runs."""
     a, b = (ports_of.Port(machine, number, *machine.guest.check(
         ports_of.FIND).split()) for number, machine in enumerate(machines, 1))
-    # It waits for one who stands still for 4 s before it asks again: -u 20.
+    # -u 20: it waits 4 s for a paused machine before it retransmits.
     words = "-F -D 8 -u 20"
     job = a.guest.start(f"ib_write_bw -d {a.ibdev} {words} -x {a.gid_index()}",
                         60)

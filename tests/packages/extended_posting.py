@@ -82,7 +82,7 @@ def fill(mr, offset, value):
 
 
 def one_batch(a, b):
-    """Of each kind one, in an order that each can be told by its effect."""
+    """One of each kind, in an order in which each has a visible effect."""
     qp, far = a.qp, b.mr
     a.mr.write(b"sent" + b"left" + b"right", 13)
     far.write(b"to be read", 10, 1024)

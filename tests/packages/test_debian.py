@@ -130,8 +130,8 @@ def test_driver_goes_and_comes(machines, ports):
     assert bring_up(machines[0], 1).ibdev == port.ibdev
 
 
-# What dpkg does last when it installs the package, but for compiling, which takes
-# an emulated machine many minutes and was done when the disk was made.
+# The last step of installing the package, except compiling. That takes many
+# minutes in an emulated machine, and was done when the disk was made.
 CONFIGURE = """
 set -e
 is_there() { [ -d /sys/module/fakernic ]; }

@@ -94,7 +94,7 @@ def test_three_of_a_qcow2_with_a_kernel_from_outside(qcow2, kernel, home):
 
 
 def test_a_kernel_for_clouds(qcow2, kernel, home):
-    """Debian's: the driver is there, 9p is not, which is told once."""
+    """Debian's has the driver but no 9p, which is reported once."""
     done = fakernic_lab(
         home, "run", "--image", qcow2, *kernel("-cloud"), "--ready", "cm", "--",
         "ib_write_bw -F -R -n 200", ":", "uname -r; ib_write_bw -F -R -n 200 node1",

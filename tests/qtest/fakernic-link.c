@@ -2042,8 +2042,8 @@ static void test_link_signals(void)
 
 /*
  * A peer that has taken all and sleeps, and has not reported the room in its
- * ring: the device finds it by the time, and counts that it had to. It may have found
- * it before the peer could sleep: then once more.
+ * ring: the device finds it by the time, and counts that it had to. It may
+ * have found it before the peer could sleep: then once more.
  */
 static void test_link_watchdog_room(void)
 {

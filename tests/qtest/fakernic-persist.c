@@ -174,8 +174,8 @@ static void test_persist_unplug(Rig *r)
 
 /*
  * Another takes its place while a job still uses it: the client that adds it
- * has not waited for DEVICE_DELETED, which comes when all of it is gone. The name
- * of its memory is free by then, and the file of its record.
+ * has not waited for DEVICE_DELETED, which comes when all of it is gone. The
+ * name of its memory is free by then, and the file of its record.
  */
 static void test_persist_replug(void)
 {

@@ -484,7 +484,7 @@ EVENT = {"eqn": 1, "pi": 1, "type": 1, "id": 2, "vector": 1}
     ([("command_done", {}), ("interrupt", {"vector": 0})], None),
     ([("interrupt", {"vector": 0})], "without an event"),
     # A CQ tells of an entry once, and only who asked for it.
-    ([("cqe", TOLD), ("cqe_visible", TOLD), ("eqe", EVENT)], "nobody had asked"),
+    ([("cqe", TOLD), ("cqe_visible", TOLD), ("eqe", EVENT)], "the CQ was not armed"),
     ([("arm", {"cqn": 2, "ci": 1}), ("eqe", EVENT)], "before it was visible"),
     ([("arm", {"cqn": 2, "ci": 1}), ("cqe", TOLD), ("cqe_visible", TOLD),
       ("eqe", EVENT)], None),

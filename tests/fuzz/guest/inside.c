@@ -4,8 +4,8 @@
  * something, and texts of objects that exist. Pausing the machine and a device
  * that is dead until the bus is reset are left out: they end an input.
  *
- * And whoever looks from outside: what the guest has made of objects and rings
- * is shown, whatever it is, and looking changes nothing.
+ * It also queries the device from outside: whatever objects and rings the guest
+ * has made, the queries show them and change nothing.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"

@@ -28,7 +28,7 @@ SAMPLE_MAX = 50000
 # A frame comes no later than this after it was sent (microseconds): the link
 # waits for 3.5 s, and a machine has as much again to look.
 FORGET_US = 7 * MILLION
-# By so much clocks that are rounded to microseconds may differ.
+# Clocks that are rounded to microseconds may differ by this much.
 ROUNDED_US = 2
 STOPPED = "stopping dump"       # QEMU's word for a disk that is full
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The command fakernic-lab: its arguments, and what it says to its user."""
+"""The command fakernic-lab: its arguments and its messages."""
 
 import argparse
 import os
@@ -21,45 +21,46 @@ from .timeline import files
 from .timeline.records import RecordError
 from .waiting import WIPED
 
-# What frames come to by chance: option -> what a rule calls it.
+# Options that damage frames at random -> the action of a fault rule.
 HARM = {"loss": "drop", "duplicate": "duplicate", "reorder": "reorder",
         "corrupt": "corrupt"}
 MILLION = 1000000
 SAID_MAX = 20000                # characters of an error, which may quote a guest
-LONGEST_US = 3600e6             # a rule delays no longer
+LONGEST_US = 3600e6             # the longest delay of a fault rule
 
 CODE_CANNOT = 125
 CODE_INTERRUPTED = 130
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-AGAIN_S = 0.01          # an interrupt that was dropped
+AGAIN_S = 0.01          # after which a dropped interrupt is raised again
 
 DESCRIPTION = """Runs programs in virtual machines that have RDMA: each has a
-fakernic, a RoCEv2 card in software. No root, no hardware, no configuration."""
+fakernic, a RoCEv2 card in software. Needs no root, hardware or configuration."""
 
 EPILOG = """exit codes of run and exec: that of the first command that failed;
-120 if a machine was lost or its kernel complained, 124 when the time is over,
-125 if fakernic-lab itself cannot do what it was asked."""
+120 if a machine was lost or its kernel reported an error, 124 after a timeout,
+125 if fakernic-lab itself fails."""
 
-FAULT = """Gives the device of a machine that stays fault rules, and prints those it has,
-with how often each was hit; remove=ID takes one away, remove=all all of them.
-The same of the wire between them, if there are three or --pcap, --loss or the
-like was said: for each end, or, NODE: RULE, for one; with --link shared the
-cards of all, or of one, get them."""
+FAULT = """Adds fault rules to the device of a running machine and prints all its rules
+with their hit counts. remove=ID removes one rule, remove=all removes all.
+NODE "wire" means the wire between the machines. It takes rules if there are
+three machines or more, or after --pcap, --loss or a similar option. A rule is
+for every end of the wire, or with NODE: RULE for one end. With --link shared
+the cards get the rules instead."""
 
-RULES = """a rule is words NAME=VALUE in quotes; at and do are needed:
-  where      at=tx rx doorbell cmd-doorbell command send-wqe recv-wqe cqe eqe
+RULES = """A rule is a quoted list of words NAME=VALUE. at and do are required:
+  point      at=tx rx doorbell cmd-doorbell command send-wqe recv-wqe cqe eqe
              interrupt dma-read dma-write dma-atomic dma-flush page-list device
-  on what    qpn peer psn rpsn attempt opcode class=roce cnp gsi ether, syndrome
+  subject    qpn peer psn rpsn attempt opcode class=roce cnp gsi ether, syndrome
              len cmd number address why=any wqe record page-list payload cqe eqe
              cmd
-  which      nth (1: the first) times (1; 0: all from then on) every percent ppm
+  hits       nth (1: the first) times (1; 0: all from then on) every percent ppm
              seed after from-ns until-ns
-  does what  do=drop duplicate mark count pause overrun dead, or with words of
-             their own: delay (delay-ns) reorder (by) corrupt (offset mask
+  action     do=drop duplicate mark count pause overrun dead, or with options:
+             delay (delay-ns) reorder (by) corrupt (offset mask
              fix-icrc) truncate (bytes) throttle (mbps) fail (status code bytes)
              fatal (code) freeze, link-down (for-ns) aer (severity=correctable
              nonfatal fatal)
-  its name   id
+  name       id
 
 A wrong word is answered with what could stand there. All of them are explained
 in fakernic's qemu-hw/FAULTS.md.
@@ -77,14 +78,14 @@ EXAMPLES = """examples:
 
 
 def say(text):
-    """In place of a line that moves, if there is one."""
+    """Prints a message in place of the progress line, if there is one."""
     wiped = WIPED if sys.stderr.isatty() else ""
     print(f"{wiped}fakernic-lab: {printable(text[-SAID_MAX:])}", file=sys.stderr,
           flush=True)
 
 
 def version():
-    """That of the package, if it is installed."""
+    """The version of the installed package."""
     try:
         return metadata.version("fakernic-lab")
     except metadata.PackageNotFoundError:
@@ -119,6 +120,7 @@ def microseconds(text):
 
 
 def between(lowest, highest):
+    """A parser of numbers in this range."""
     def check(text):
         if not text.isdigit() or not lowest <= int(text) <= highest:
             raise argparse.ArgumentTypeError(
@@ -157,106 +159,108 @@ def variable(text):
 def add_machine_options(parser, out=OUT):
     group = parser.add_argument_group("the machines")
     group.add_argument("-n", type=between(1, NODES_MAX), metavar="N",
-                       help=f"how many, 1 to {NODES_MAX}; as many as commands, "
-                       "or 2")
-    group.add_argument("--image", metavar="FILE", help="a disk to boot, qcow2 "
-                       "or raw, with systemd and fakernic's packages; it is "
-                       "not written to (default: the project's own guest)")
-    group.add_argument("--kernel", metavar="KERNEL", help=f"{', '.join(images.KERNELS)}; or, "
-                       "with --image, the file of a kernel to boot instead of "
-                       "the image's")
-    group.add_argument("--initrd", metavar="FILE", help="with such a kernel")
+                       help=f"number of machines, 1 to {NODES_MAX} (default: "
+                       "one per command, at least 2)")
+    group.add_argument("--image", metavar="FILE", help="disk image to boot, "
+                       "qcow2 or raw, with systemd and fakernic's packages; "
+                       "it is not modified (default: the project's own guest)")
+    group.add_argument("--kernel", metavar="KERNEL", help=f"{', '.join(images.KERNELS)}; "
+                       "with --image, a kernel file to boot instead of the "
+                       "image's kernel")
+    group.add_argument("--initrd", metavar="FILE", help="initrd for a kernel file")
     group.add_argument("--append", metavar="WORDS", default="",
-                       help="words for the kernel's command line")
-    group.add_argument("--cpus", type=between(1, 64), default=1, metavar="N")
+                       help="more words for the kernel's command line")
+    group.add_argument("--cpus", type=between(1, 64), default=1, metavar="N",
+                       help="virtual CPUs of each machine (default: 1)")
     group.add_argument("--cpu-nice", type=between(0, 19), default=0, metavar="N",
-                       help="run these so much below the thread that brings them "
-                       "frames: shorter latencies where nothing else runs, hungry "
-                       "machines where something does (default: 0)")
+                       help="lower the priority of the CPU threads by N, compared "
+                       "with the thread that receives frames: shorter latency on "
+                       "an idle host, slower machines on a busy one (default: 0)")
     group.add_argument("--memory", type=between(128, 1 << 20), default=None,
-                       metavar="MIB", help="MiB each (default: 768, with "
-                       "--image 1024)")
+                       metavar="MIB", help="memory of each machine in MiB "
+                       "(default: 768, with --image 1024)")
     group.add_argument("--mount", action="append", default=[], metavar=
-                       "HOST:/GUEST[:rw]", help="a folder of this machine's "
-                       "that they see, read-only without :rw (and with it "
-                       "not one that contains --out); .:/work is always there "
-                       "unless you mount something else at /work")
+                       "HOST:/GUEST[:rw]", help="mount a folder of the "
+                       "host in each machine, read-only without :rw; a "
+                       "writable folder must not contain --out. .:/work is "
+                       "mounted unless /work is mounted otherwise")
     group.add_argument("--env", action="append", type=variable, default=[],
-                       metavar="NAME=VALUE", help="for the commands")
-    group.add_argument("--qemu", metavar="FILE", help="the QEMU to run")
+                       metavar="NAME=VALUE", help="environment variable of the "
+                       "commands")
+    group.add_argument("--qemu", metavar="FILE", help="QEMU program to run")
     group.add_argument("--qemu-arg", action="append", default=[],
-                       metavar="WORD", help="one more argument for it: "
+                       metavar="WORD", help="one more argument of QEMU: "
                        "--qemu-arg=-bios --qemu-arg=OVMF.fd")
     group.add_argument("--out", default=out, metavar="FOLDER",
-                       help="where consoles, dmesg, counters go (default: "
+                       help="folder for consoles, dmesg, counters (default: "
                        f"{out})")
 
 
 def add_wire_options(parser):
     group = parser.add_argument_group("the wire")
     group.add_argument("--link", choices=("netdev", "shared"), default="netdev",
-                       help="netdev: frames through QEMU's own sockets; "
-                       "shared: through memory, faster; their cards lose, "
-                       "delay and capture frames")
-    group.add_argument("--netdev", metavar="OPTIONS", help="join each to a "
-                       "network of this machine's instead: a -netdev of QEMU, "
-                       "{n} is the machine's number, such as "
+                       help="netdev: frames pass through QEMU's sockets; "
+                       "shared: through shared memory, which is faster; then "
+                       "the cards drop, delay and capture frames")
+    group.add_argument("--netdev", metavar="OPTIONS", help="connect each "
+                       "machine to a network of the host: a -netdev option of "
+                       "QEMU, with {n} for the machine's number, such as "
                        "'tap,ifname=tap{n},script=no,downscript=no'")
     group.add_argument("--first", type=between(1, NODES_MAX), default=1,
-                       metavar="N", help="with --netdev: the number of the first "
-                       "machine here, if others are on another host")
+                       metavar="N", help="with --netdev: number of the first "
+                       "machine here, if other hosts run more machines")
     group.add_argument("--mtu", type=between(256, 9600), metavar="BYTES",
-                       help="of the interfaces")
+                       help="MTU of the interfaces")
     for fault in HARM:
         group.add_argument(f"--{fault}", type=probability, metavar="SHARE",
-                           help=f"{fault} so many frames: 1%% or 0.01")
+                           help=f"probability of {fault} per frame: 1%% or 0.01")
     group.add_argument("--delay", type=microseconds, metavar="TIME",
-                       help="of every frame: 100us, 2ms")
+                       help="delay of every frame: 100us, 2ms")
     group.add_argument("--seed", type=int, default=0,
-                       help="another seed hits other frames")
+                       help="seed that selects the frames (default: 0)")
     group.add_argument("--fault", action="append", type=fault_rule, default=[],
-                       metavar="[NODE:]RULE", help="let a device misbehave: "
+                       metavar="[NODE:]RULE", help="fault rule of a device: "
                        '"node2: at=rx opcode=rc-read-response-first nth=3 '
-                       'do=drop" (its words: fakernic-lab fault --help); a rule '
-                       'that nothing hits fails the run')
-    group.add_argument("--timeline", action="store_true", help="each device "
-                       "records what it does; a page, a picture, text and a "
-                       f"capture of it go into {TIMELINE}/ of --out")
+                       'do=drop" (syntax: fakernic-lab fault --help); the run '
+                       'fails if nothing hits the rule')
+    group.add_argument("--timeline", action="store_true", help="record what "
+                       "each device does, and make a page, a picture, a text "
+                       f"and a capture of it in {TIMELINE}/ of --out")
     group.add_argument("--pcap", metavar="FILE",
-                       help="capture all frames, as their senders sent them; "
-                       "with --link shared it is made at the end, of a capture "
-                       "of each")
+                       help="capture all frames as sent; with --link shared "
+                       "the file is written at the end, from a capture of "
+                       "each card")
 
 
 def add_expect(parser):
     parser.add_argument("--expect", action="append", default=[], choices=EXPECTED,
-                        metavar="TRACE", help="a kernel trace that the commands "
-                        f"cause on purpose, which is no complaint: "
-                        f"{', '.join(EXPECTED)} (README.md); without it the run "
-                        "fails, and any other trace still ends it")
+                        metavar="TRACE", help="kernel trace that the commands "
+                        f"cause on purpose: {', '.join(EXPECTED)} (README.md). "
+                        "The run fails if the trace does not appear, and still "
+                        "ends at any other trace")
 
 
 def add_show(commands):
     seen = commands.add_parser(
-        "show", help="what is inside a device", description="Shows what is "
-        "inside a device, without changing anything: its state, its objects, "
-        "or the entries of a ring as the device decodes them.")
-    seen.add_argument("where", metavar="NODE|SOCKET", help="a machine that "
-                      "stays, or the QMP socket of any QEMU: a path with a /")
+        "show", help="show the state of a device", description="Shows the "
+        "state of a device, its objects, or the entries of a ring as the "
+        "device decodes them. It changes nothing.")
+    seen.add_argument("where", metavar="NODE|SOCKET", help="a running "
+                      "machine, or the QMP socket of any QEMU: a path with a /")
     seen.add_argument("what", choices=show.WHATS, metavar="WHAT",
                       help=", ".join(show.WHATS))
     seen.add_argument("number", nargs="?", type=between(0, (1 << 32) - 1),
-                      metavar="NUMBER", help="of the object; rings (sq, rq, "
-                      "srq, cq, eq) need it")
-    seen.add_argument("--json", action="store_true", help="all of it, for "
-                      "programs")
-    seen.add_argument("--device", metavar="ID", help="if there are several")
+                      metavar="NUMBER", help="number of the object; required "
+                      "for rings (sq, rq, srq, cq, eq)")
+    seen.add_argument("--json", action="store_true", help="print all members "
+                      "as JSON")
+    seen.add_argument("--device", metavar="ID", help="device, if there are several")
     seen.add_argument("--from", dest="first", type=between(0, (1 << 32) - 1),
-                      metavar="INDEX", help="the first entry of a ring "
-                      "(default: what the device will fetch next, or wrote "
-                      "last)")
+                      metavar="INDEX", help="first entry of a ring "
+                      "(default: the entry that the device fetches next, or "
+                      "wrote last)")
     seen.add_argument("--count", type=between(1, 256), metavar="N",
-                      help="entries at most (default: 16)")
+                      help="maximum number of entries (default: 16)")
 
 
 def build_parser():
@@ -269,28 +273,30 @@ def build_parser():
     commands = parser.add_subparsers(dest="action", metavar="COMMAND",
                                      required=True)
     run = commands.add_parser(
-        "run", help="boot machines, run a command in each, end them",
+        "run", help="boot machines, run a command in each, stop them",
         epilog=EPILOG, description="Boots machines, runs a command in each, "
-        "prints what they print, ends the machines.")
+        "prints their output and stops the machines.")
     add_machine_options(run)
     add_wire_options(run)
     run.add_argument("--ready", default="auto", metavar="HOW", help="when the "
-                     "commands behind the first start: auto (when the first "
-                     f"listens, or after {launch.READY_S} s), now, cm (it "
-                     "listens by rdma_cm), a TCP port, or a shell command that "
-                     "succeeds in node1")
+                     "commands after the first start: auto (when the first "
+                     f"listens, or after {launch.READY_S} s), now, cm (when it "
+                     "listens with rdma_cm), a TCP port, or a shell command "
+                     "that succeeds in node1")
     run.add_argument("--timeout", type=between(1, 1 << 20), default=600,
-                     metavar="SECONDS", help="for the commands (default: 600)")
-    run.add_argument("-t", "--tty", action="store_true", help="the commands "
-                     "print to a terminal, so most print line by line")
-    run.add_argument("--junit", metavar="FILE", help="a report for CI")
+                     metavar="SECONDS", help="time limit of the commands "
+                     "(default: 600)")
+    run.add_argument("-t", "--tty", action="store_true", help="run the "
+                     "commands at a terminal, so most print line by line")
+    run.add_argument("--junit", metavar="FILE", help="write a JUnit report")
     add_expect(run)
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND "
-                     "[: COMMAND]...", help="one for all machines, or one each")
-    up = commands.add_parser("up", help="boot machines that stay")
+                     "[: COMMAND]...", help="one command for all machines, or one "
+                     "for each")
+    up = commands.add_parser("up", help="boot machines that keep running")
     add_machine_options(up, OUT_UP)
     add_wire_options(up)
-    execute = commands.add_parser("exec", help="run a command in one that stays")
+    execute = commands.add_parser("exec", help="run a command in a running machine")
     execute.add_argument("--timeout", type=between(1, 1 << 20), default=600,
                          metavar="SECONDS")
     add_expect(execute)
@@ -298,31 +304,32 @@ def build_parser():
     execute.add_argument("command", nargs=argparse.REMAINDER,
                          metavar="-- COMMAND")
     for name, text in (("shell", "a shell in a machine (also: ssh)"),
-                       ("console", "a machine's serial console; Ctrl-] ends")):
+                       ("console", "a machine's serial console; Ctrl-] leaves it")):
         one = commands.add_parser(name, help=text,
                                   aliases=["ssh"] if name == "shell" else [])
         one.add_argument("node", nargs="?", default="node1")
     add_show(commands)
     fault = commands.add_parser(
-        "fault", help="let a device misbehave", description=FAULT,
+        "fault", help="add fault rules to a device", description=FAULT,
         epilog=RULES, formatter_class=argparse.RawDescriptionHelpFormatter)
     fault.add_argument("node", metavar="NODE|wire")
     fault.add_argument("rule", nargs="*", help='"at=rx '
                        'opcode=rc-read-response-first nth=3 do=drop"')
     story = commands.add_parser(
         "timeline", help="make a timeline of records", description="Makes a "
-        "timeline of what devices of one host recorded (property x-record); "
-        "ends with 1 if something in it does not fit.")
+        "timeline of the records of one host's devices (property x-record). "
+        "Its exit code is 1 if records contradict each other.")
     story.add_argument("records", nargs="*", type=record, metavar="NODE=FILE",
-                       help="without any: of the machines that are up")
-    story.add_argument("--out", metavar="FOLDER", help="where the files go; "
-                       "without it they are only checked")
-    story.add_argument("--lost", action="store_true", help="take records of "
-                       "which the first events were overwritten")
-    story.add_argument("--partial", action="store_true", help="there are "
-                       "machines without a record, or the wire loses frames")
-    commands.add_parser("status", help="which machines stay")
-    commands.add_parser("down", help="end the machines that stay")
+                       help="record of a device (default: those of the running "
+                       "machines)")
+    story.add_argument("--out", metavar="FOLDER", help="folder for the files; "
+                       "without it the records are only checked")
+    story.add_argument("--lost", action="store_true", help="accept records "
+                       "whose first events were overwritten")
+    story.add_argument("--partial", action="store_true", help="accept "
+                       "machines without a record, or a wire that loses frames")
+    commands.add_parser("status", help="list the running machines")
+    commands.add_parser("down", help="stop the running machines")
     return parser
 
 
@@ -370,9 +377,9 @@ def make_mounts(options):
 
 
 def make_wire_rules(options):
-    """What --loss and its kin say, as fault rules. A frame is hit by one of
-    them: each takes its share of what those before it leave. Cards lose what
-    comes to them, so that captures have it, and have rules of others, too."""
+    """The fault rules of --loss and the similar options. At most one rule hits a
+    frame: each takes its share of the frames that earlier rules leave. With
+    --link shared the cards drop frames on receive, so that captures have them."""
     shared = options.link == "shared"
     harm_at, delay_at = ("rx", "tx") if shared else ("tx", "rx")
     shares = {act: getattr(options, name) or 0 for name, act in HARM.items()}
@@ -388,8 +395,8 @@ def make_wire_rules(options):
             rules.append((act, f"at={harm_at} times=0 ppm={ppm} seed={seed}"))
         left -= share
     if options.delay:
-        # At the other end: of each, one rule hits a frame, and those that are
-        # sent twice are to be late, too.
+        # At the other point: only one rule per point hits a frame, and
+        # duplicates are delayed, too.
         delay = max(round(options.delay * 1000), 1)
         rules.append(("delay", f"at={delay_at} times=0 delay-ns={delay}"))
     return [(f"id={WIRES}{act} " if shared else "") + f"{words} do={act}"
@@ -397,7 +404,7 @@ def make_wire_rules(options):
 
 
 def lab_arguments(options, count):
-    """What of the options a Lab takes."""
+    """The arguments of Lab() that the options give."""
     wire_rules = make_wire_rules(options)
     if options.link == "shared" and options.netdev:
         raise LabError("--link shared and --netdev are two networks: choose one")
@@ -420,19 +427,19 @@ def lab_arguments(options, count):
 
 # ---- what the commands do --------------------------------------------------
 
-def tell_accelerator():
+def report_accelerator():
     reason = places.why_no_kvm()
     if reason and places.accelerator() == "tcg":
-        say(f"no KVM ({reason}): the machines are emulated: they boot in 10 to "
-            "20 s, or minutes with --image, and compute 10 times slower or more")
+        say(f"no KVM ({reason}): the machines are emulated. They boot in 10 to "
+            "20 s, minutes with --image, and run 10 times slower or more")
 
 
-def tell_memory(count, each):
-    """What they may take, if there is not as much."""
+def warn_of_memory(count, each):
+    """Warns if the machines may use more memory than is free."""
     free = places.free_memory()
     if count * each > free:
-        say(f"{count} machines may take {count * each} MiB of memory, and {free} "
-            "MiB are free: give them less (--memory), or run fewer (-n)")
+        say(f"{count} machines may use {count * each} MiB of memory, but only "
+            f"{free} MiB are free: give them less (--memory), or run fewer (-n)")
 
 
 def show_verdict(verdict):
@@ -442,9 +449,9 @@ def show_verdict(verdict):
         say(verdict.reason)
 
 
-def tell_timeline(lab):
-    """Makes it, if the devices recorded; whatever that finds is no verdict on
-    the commands."""
+def report_timeline(lab):
+    """Makes the timeline if the devices recorded. Its result does not change the
+    verdict on the commands."""
     if not lab.record:
         return 0
     try:
@@ -462,9 +469,9 @@ def tell_timeline(lab):
 
 
 def timeline(options):
-    """timeline: out of files, or of machines that are up."""
+    """timeline: from files, or from the running machines."""
     if not options.records:
-        return tell_timeline(stay.recorded())
+        return report_timeline(stay.recorded())
     records = dict(options.records)
     if len(records) < len(options.records):
         raise LabError("two records of one name")
@@ -482,8 +489,8 @@ def run(options):
     except LabError:
         lab.stop()
         raise
-    tell_accelerator()
-    tell_memory(len(commands), options.memory or lab.image.memory)
+    report_accelerator()
+    warn_of_memory(len(commands), options.memory or lab.image.memory)
     begin = time.monotonic()
     with lab:
         say(f"{len(lab.nodes)} machines up in {time.monotonic() - begin:.0f} s")
@@ -491,30 +498,30 @@ def run(options):
         verdict, runs = launch.run_all(lab, commands, options.timeout,
                                        options.ready, options.tty)
         verdict = launch.without_misses(
-            verdict, ("nothing hit a fault rule, so it was not tested",
+            verdict, ("nothing hit a fault rule, so the run did not test it",
                       lab.faults_missed()),
             (launch.NO_TRACE, lab.traces_missed()))
         try:
             lab.collect()
-            tell_timeline(lab)
+            report_timeline(lab)
         except LabError as error:
-            # What has ended the run before that counts.
+            # An earlier failure of the run takes precedence.
             if not verdict.code:
                 raise
-            say(f"not all is left: {error}")
+            say(f"some results are missing: {error}")
     if report:
         with report:
             junit.write(report, verdict, runs)
     show_verdict(verdict)
-    say(f"ended with {verdict.code}; what is left is in {options.out}")
+    say(f"ended with {verdict.code}; results are in {options.out}")
     return verdict.code
 
 
 def up(options):
     count = options.n or 2
     arguments = lab_arguments(options, count)
-    tell_accelerator()
-    tell_memory(count, options.memory or arguments["image"].memory)
+    report_accelerator()
+    warn_of_memory(count, options.memory or arguments["image"].memory)
     for node in stay.up(arguments):
         print(f"{node.name}  {node.port.ip4}  {node.port.ibdev}  "
               f"{node.port.netdev}")
@@ -528,15 +535,15 @@ ACTIONS = {"run": run, "up": up, "exec": stay.execute, "shell": stay.shell,
 
 
 def interrupted(*_):
-    """Once: what ends the machines then is not interrupted again."""
+    """Raises KeyboardInterrupt once: nothing interrupts the cleanup that follows."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def interrupt_again(unraisable):
-    """An interrupt that comes while something is destroyed is dropped there: the
-    machines would go on as if nobody had said anything."""
+    """Raises an interrupt again that came while Python destroyed an object. Python
+    drops it there, and the machines would keep running."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         signal.signal(signal.SIGALRM, interrupted)
         signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
@@ -545,7 +552,8 @@ def interrupt_again(unraisable):
 
 
 def take_signals():
-    """Those that somebody has us ignore, as nohup does, stay ignored."""
+    """Handles the signals that end a run. Signals that were ignored at the start,
+    as with nohup, stay ignored."""
     sys.unraisablehook = interrupt_again
     for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:

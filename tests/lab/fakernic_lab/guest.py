@@ -37,7 +37,7 @@ ENDS_S = 2              # from a closed port to the end of its QEMU
 INPUT_CHUNK = 8192
 TIMED_OUT = (124, 137)
 KILLED = 137
-# How long until who does not answer is asked again: first, and at last.
+# Interval between requests to an agent that does not answer: first, longest.
 AGAIN_FIRST_S = 0.1
 AGAIN_S = 1
 # What ends a command, and the answer to it.

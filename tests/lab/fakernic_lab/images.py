@@ -19,8 +19,8 @@ KERNELS = ("6.12", "6.1", "7.3", "7.2", "debug", "kcsan")
 # races, of which there are more with two CPUs.
 RACE_KERNEL = "kcsan"
 DEBUG_KERNELS = ("debug", RACE_KERNEL)
-# It watches one access of a hundred, not of 4,000, for so many microseconds: in as
-# much time it sees twenty times as many.
+# Watch one access in a hundred instead of 4,000, for this many microseconds. In
+# the same time KCSAN then checks twenty times as many.
 OFTEN = "kcsan.skip_watch=100 kcsan.udelay_task=100 kcsan.udelay_interrupt=50"
 DEBUG_PATIENCE = 5          # by which they are slower
 # Those whose modules are not in the base, but on a disk of their own.
@@ -79,9 +79,9 @@ class ProjectImage:
     """The guest of `make build-image`, with one of its kernels."""
 
     boot_timeout_s = 240
-    memory = 768                # MiB, if nobody says otherwise
-    patience = 1                # by which time limits in it are multiplied
-    lacks_agent = lacks_driver = "make it anew with 'make build-image'"
+    memory = 768                # MiB, the default
+    patience = 1                # factor of all time limits in the guest
+    lacks_agent = lacks_driver = "build it again with 'make build-image'"
 
     def __init__(self, kernel="6.12", append=""):
         if kernel not in KERNELS:

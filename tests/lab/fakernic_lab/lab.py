@@ -38,7 +38,7 @@ OUT_UP = "fakernic-lab.up"      # of machines that stay
 MARK = ".fakernic-lab"
 IN_USE_S = 5
 WORK = "/work"
-# What an image lacks, as its shell tells it, and what it needs of Debian.
+# How a shell reports a missing program, and the Debian packages an image needs.
 NOT_FOUND = re.compile(r"(\w+): command not found")
 NEEDED = ("it needs Debian's kmod, iproute2, iputils-ping, rdma-core and "
           "hostname, or what has their programs")
@@ -77,7 +77,7 @@ modprobe -q ib_umad || true
 
 DRIVER_SAYS = "dmesg | grep -E 'fakernic [0-9a-f]{4}:[0-9a-f:.]+: '"
 QUOTED_MAX = 300                # of a guest's line
-# Where a libibverbs is told of providers: Debian's, or one that was built.
+# Where libibverbs finds providers: Debian's, or one that was built.
 HAS_PROVIDER = """
 for folder in /etc /usr/local/etc; do
     [ -e $folder/libibverbs.d/fakernic.driver ] && exit
@@ -339,13 +339,13 @@ class Lab:
     # ---- life --------------------------------------------------------------
 
     def start(self):
-        """Boots all, brings their devices up, tells them of each other."""
+        """Boots all machines, brings their devices up and connects them."""
         self.launch()
         self.await_boot()
 
     def await_boot(self):
         """What is left of start() once all are launched."""
-        # So many as there are processors boot at a time.
+        # As many machines boot at a time as there are processors.
         share = max(1, len(self.nodes) / PROCESSORS)
         since, up = time.monotonic(), []
 
@@ -515,7 +515,7 @@ class Lab:
                 node.work = WORK
 
     def tell_what_is_lacking(self):
-        """Once for all machines: what commands of theirs may do without."""
+        """Reports once for all machines what they lack without failing."""
         lines = [f"your folder is not {WORK} in the machines: "
                  f"{LACKS_9P.format(release)}" for release in
                  {node.without_9p for node in self.nodes} - {None}]
@@ -569,7 +569,7 @@ class Lab:
 
 
 def parse_mount(text):
-    """HOST:GUEST[:ro|:rw]; read-only unless told."""
+    """HOST:GUEST[:ro|:rw]; read-only by default."""
     match = re.fullmatch(r"(.+?):(/[^:]*)(?::(ro|rw))?", text)
     if not match:
         raise LabError(f"--mount {text}: want HOST:/GUEST, HOST:/GUEST:ro or "

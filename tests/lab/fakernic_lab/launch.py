@@ -14,9 +14,9 @@ from .outputs import FILE_MAX, printable
 from .qmp import QMPError
 
 WATCH_S = 0.2
-# After one has failed, the others have so long to notice.
+# Time for the other commands to notice that one has failed.
 AFTER_FAILURE_S = 10
-# QEMU may stand still itself: of one that is late no more is asked than this.
+# Time limit for the status of a QEMU, which may hang itself.
 LOOK_S = 5
 # A first command that listens by then is a server; see wait_until_ready().
 READY_S = 5
@@ -63,7 +63,7 @@ class Run:
         self.output = node.vm.folder.create("output")
         self.kept = 0               # bytes in it
         self.end = b""              # of what it printed
-        self.refused = None         # what writing to that has told
+        self.refused = None         # the error of writing to it
         self.writing = threading.Lock()
 
     def start(self):

@@ -212,7 +212,7 @@ class Machine:
         return self.process.pid if self.process else self.started_pid
 
     def launch(self):
-        """Start QEMU; the guest boots while the caller goes on."""
+        """Start QEMU; the guest boots in the background."""
         ends_with_us = [] if self.stays else ["setpriv", "--pdeathsig", "KILL"]
         self.process = subprocess.Popen(
             [*ends_with_us, *self.command], stdin=subprocess.DEVNULL,
@@ -243,7 +243,7 @@ class Machine:
             self.monitor = None
 
     def wait_booted(self, timeout=None, since=None):
-        """Wait until the guest's agent answers; so long from now, or SINCE."""
+        """Wait until the guest's agent answers, at most TIMEOUT s from now or SINCE."""
         timeout = timeout or self.image.boot_timeout_s
         deadline = (since or time.monotonic()) + timeout
         while True:
@@ -363,7 +363,7 @@ class Machine:
         return self.guest.check("cat /proc/sys/kernel/random/boot_id", 5)
 
     def boot_id_after(self):
-        """The same, of whoever answers now; None if nobody does for long."""
+        """The boot ID of the guest that answers now; None if none answers in time."""
         self.guest.close()
         try:
             self.wait_booted()

@@ -29,7 +29,7 @@ END_S = 2                       # in which a QEMU that was killed is gone
 
 
 def fits(count):
-    """Whether memory has room for so many, and as much again."""
+    """Whether memory has room for twice this number of bytes."""
     try:
         room = os.statvfs(MEMORY)
     except OSError:

@@ -141,7 +141,7 @@ class Device:
         raise LabError(f"others look at the rings of {self.path} all the time")
 
 
-# ---- telling ---------------------------------------------------------------
+# ---- printing ---------------------------------------------------------------
 
 def word(name, value):
     """A value in a table."""
@@ -195,7 +195,7 @@ def ring_lines(seen):
 
 
 def answer(device, options):
-    """What was asked for, and the lines that tell it to people."""
+    """The requested data, and the lines that print it."""
     what, number = options.what, options.number
     if what in RINGS:
         if number is None:

@@ -375,12 +375,12 @@ def status(_options):
 
 def down(_options=None):
     """down: leaves behind what is known of them and ends them."""
-    from .cli import tell_timeline
+    from .cli import report_timeline
     lab = running()
     try:
         if lab.ready:
             lab.collect()
-            tell_timeline(lab)
+            report_timeline(lab)
     finally:
         lab.stop()
         shutil.rmtree(folder(), ignore_errors=True)

@@ -5,7 +5,7 @@
  * Serves every virtio port named org.fakernic.lab.N, a process each, which
  * runs one command at a time. Both ways go lines of text:
  *
- *   from the host  hello NONCE         begin anew; ends a command that runs
+ *   from the host  hello NONCE         start a new session; kill a running command
  *                  run ARGV            start a command
  *                  pty ROWS COLS ARGV  start it at a terminal
  *                  in DATA             to its standard input; without DATA

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Whoever controls the wire. */
+/* Clients that control the wire. */
 #include "control.h"
 
 #include <errno.h>

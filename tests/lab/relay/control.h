@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Whoever controls the wire. A client of the socket says some lines, then that
- * these are all (it shuts its side down), and gets one answer:
+ * Clients that control the wire. A client of the socket sends lines, shuts its
+ * side down, and gets one answer:
  *
  *      rules END RULE[; RULE]...       fault rules for an end: faults.h
  *      inject END HEX                  a frame that comes to the end
  *
- * The answer is "error: ..." of the first line that cannot be obeyed, behind
- * which none is; else of each end "END frames=N lost=N": how many it has sent,
- * and how many it did not take; and behind it its rules, with their counters.
+ * The answer is "error: ..." for the first invalid line; later lines are not
+ * carried out. Otherwise it has a line "END frames=N lost=N" for each end: the
+ * frames that it sent, and those that it did not receive. The rules of the end
+ * and their counters follow.
  */
 #ifndef RELAY_CONTROL_H
 #define RELAY_CONTROL_H
@@ -19,7 +20,7 @@
 
 typedef struct Client {
     int fd;                     /* -1: nobody */
-    uint32_t watched;           /* what epoll tells of it */
+    uint32_t watched;           /* the events that epoll reports */
     char *line;                 /* what came of the next one */
     size_t len;
     char *answer;               /* NULL: there is none yet */
@@ -28,21 +29,21 @@ typedef struct Client {
 
 typedef struct Control {
     int listener;
-    uint32_t listened;          /* what epoll tells of it */
+    uint32_t listened;          /* the events that epoll reports */
     Client clients[CONTROL_CLIENTS];
     unsigned next;              /* whose place is taken next */
 } Control;
 
-/* Listens at 'path'; false: errno says why. */
+/* Listens at 'path'. False: errno has the reason. */
 bool control_open(Control *c, const char *path);
 
-/* Takes who has come, in place of who has been there longest. */
+/* Accepts a client. If there are too many, the oldest is closed. */
 void control_accept(Control *c);
 
-/* Obeys what has come, or answers more; who is done goes. */
+/* Carries out received lines or sends more of the answer, then closes. */
 void control_talk(Client *client, Wire *w);
 
-/* What epoll is to tell of the client. */
+/* The events of the client to wait for. */
 uint32_t control_wants(const Client *client);
 
 #endif

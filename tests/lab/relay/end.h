@@ -23,10 +23,10 @@
 #define END_NEVER        (-1)
 
 typedef struct End {
-    const char *name;           /* of who is there */
+    const char *name;           /* of its QEMU */
     int listener;
     int fd;                     /* -1: nobody is there */
-    uint32_t listened, watched; /* what epoll tells of both; 0: nothing */
+    uint32_t listened, watched; /* events of both; 0: none */
     uint8_t *input, *output;
     size_t input_at, input_end; /* of the bytes that came */
     size_t output_at, output_end;       /* of those that wait */
@@ -45,13 +45,13 @@ typedef struct End {
  */
 bool end_open(End *e, const char *path, LinkDebt *all);
 
-/* Takes who has come; there may be nobody any more. */
+/* Accepts a connection, which may be closed already. */
 void end_accept(End *e);
 
-/* Whoever is there goes, and what waited for them. */
+/* Closes the connection and drops the frames that wait for it. */
 void end_close(End *e, RoceTime now);
 
-/* Takes some of what has come, once. False: whoever is there has left. */
+/* Reads once. False: the connection is closed. */
 bool end_read(End *e);
 
 /* Has a whole frame come, or the length of one that cannot be? */
@@ -67,7 +67,7 @@ ssize_t end_next(End *e, const uint8_t **frame);
 /* The frame waits to go out, or is lost, as the end is stuck or gone. */
 void end_queue(End *e, const uint8_t *frame, size_t len, RoceTime now);
 
-/* Lets go out what can. False: whoever was there has left. */
+/* Sends what the socket takes. False: the connection is closed. */
 bool end_flush(End *e, RoceTime now);
 
 /* Are there bytes that wait to go out? */

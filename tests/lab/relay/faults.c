@@ -24,7 +24,7 @@ static const char *faults_wrong(const RoceFaultRule *rule)
         return "a wire does not know the first PSN, so rpsn= is nothing here";
     }
     if (rule->at == ROCE_FAULT_TX && rule->qpn.last <= 0xffffff) {
-        return "a wire does not know who sends, so qpn= is nothing at=tx";
+        return "a packet has no sender QP, so at=tx of a wire takes no qpn=";
     }
     return NULL;
 }

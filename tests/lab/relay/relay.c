@@ -132,7 +132,7 @@ static void relay_event(Door door, unsigned number)
         break;
     case DOOR_END:
         e = &relay.wire.ends[number].end;
-        /* First the frames that waited: who has left may have sent them. */
+        /* First the frames that wait: a peer may have sent them and left. */
         if (e->fd >= 0 && wire_reads(&relay.wire, number) &&
             !end_has_frame(e) && !end_read(e)) {
             end_close(e, relay.wire.now);
@@ -199,7 +199,7 @@ static void relay_open(const char *control, const char *pcap, char **paths,
     if (!capture_open(&relay.wire.capture, pcap)) {
         relay_fail(pcap);
     }
-    /* Last: whoever finds it finds the ends as well. */
+    /* Last: a client that finds it finds the ends, too. */
     if (!control_open(&relay.control, control)) {
         relay_fail(control);
     }

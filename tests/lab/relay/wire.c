@@ -10,12 +10,12 @@
 /* Of one end, what rules hold at a time, about; then its frames wait. */
 #define HELD_MAX       16384
 #define HELD_BYTES_MAX (1u << 25)
-/* Who is to go behind others waits for them this long. */
+/* A reordered frame waits this long for others to pass. */
 #define REORDER_NS     100000000
 
 /* ---- who waits for whom -------------------------------------------------- */
 
-/* Is an end full, but this one? */
+/* Is an end other than this one full? */
 static bool wire_another_full(const Wire *w, unsigned number)
 {
     for (unsigned i = 0; i < w->count; i++) {
@@ -212,7 +212,7 @@ static void wire_pass(Wire *w, Place place, const uint8_t *frame, size_t len)
 
 /* ---- turns --------------------------------------------------------------- */
 
-/* What rules have held and is due goes on. */
+/* Sends the held frames that are due. */
 static void wire_release(Wire *w)
 {
     Held *held, **overtaken;
@@ -229,7 +229,7 @@ static void wire_release(Wire *w)
     }
 }
 
-/* An end that speaks another language; it is told of once. */
+/* Reports once that an end sent something that is no frame. */
 static void wire_blame(WireEnd *e, RoceTime now)
 {
     if (!e->blamed) {
@@ -239,7 +239,7 @@ static void wire_blame(WireEnd *e, RoceTime now)
     end_close(&e->end, now);
 }
 
-/* What has come from an end goes on, as far as it need not wait. */
+/* Passes on the frames of an end until one must wait. */
 static void wire_take(Wire *w, unsigned number)
 {
     End *e = &w->ends[number].end;
@@ -267,7 +267,7 @@ void wire_turn(Wire *w)
     for (unsigned i = 0; i < w->count; i++) {
         wire_take(w, i);
     }
-    /* Whoever gets a frame finds it in the capture. */
+    /* A frame is in the capture before its receiver gets it. */
     capture_flush(&w->capture);
     for (unsigned i = 0; i < w->count; i++) {
         End *e = &w->ends[i].end;

@@ -62,7 +62,7 @@ def make(paths, out=None, lost_is_fine=False, whole=True):
 
 
 def rests(events):
-    """Was it told to, and not to go on?"""
+    """Whether the recorder was paused and not resumed."""
     return [event.kind for event in events
             if event.kind in RESTED][-1:] == ["rests"]
 

@@ -26,8 +26,8 @@ RESTED = ("rests", "resumed")
 RELIABLE = (0, 5)       # services that have them: RC, XRC
 READ_REQUEST, ACK = 0x0c, 0x11
 SEQUENCE_ERROR = 0x60   # the syndrome of such a NAK
-# So many READs back at most, that of a response is looked for; and so many
-# packets of one PSN, that which arrives.
+# Limits of a search: READs for the one of a response, and packets of one PSN for
+# the one that arrives.
 READS_OPEN = 1024
 SAME_OPEN = 256
 SQ_NAMES = {1: "SEND", 2: "SEND", 3: "SEND", 4: "WRITE", 5: "WRITE", 6: "READ",
@@ -66,7 +66,7 @@ class Packet:
         return not self.rx
 
     def gone(self):
-        """A rule has lost it, or spoilt it so that nobody has taken it."""
+        """A rule dropped it, or corrupted it so that its receiver dropped it."""
         return (bool(self.fault) and self.fault.action in GONE and
                 self.lost())
 
@@ -172,8 +172,8 @@ class Chain:
         left = [ci for ci in arms if last is None or ahead(ci, last)]
         self.arms[event.id] = left
         if last is None or (arms and len(left) == len(arms)):
-            return "told before it was visible"
-        return None if arms else "told, and nobody had asked"
+            return "reported before it was visible"
+        return None if arms else "reported, but the CQ was not armed"
 
     def see_doorbell_eq(self, event):
         written = self.written.get(event.eqn, 0)
