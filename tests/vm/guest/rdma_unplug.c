@@ -6,8 +6,10 @@
  * on demand, polls, and prints "running". After IBV_EVENT_DEVICE_FATAL pending
  * receives of an RC and a UD QP must be flushed, each once. Every verb must
  * fail with EIO, the port is down if it can be queried, and all objects can be
- * destroyed: run it with RDMAV_ALLOW_DISASSOC_DESTROY=1. "rdma_unplug once": the
- * device is removed, which must be reported exactly once, after the removal.
+ * destroyed: run it with RDMAV_ALLOW_DISASSOC_DESTROY=1.
+ *
+ * "rdma_unplug once": the device is removed, which must be reported exactly
+ * once, after the removal.
  */
 #include <fcntl.h>
 #include <poll.h>
