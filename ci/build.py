@@ -558,7 +558,8 @@ def build_relay():
     """What stands between machines whose wire has faults. Like the agent it
     runs on any host."""
     relay = SRC / "tests/lab/relay"
-    own = digest([], [relay, SRC / "qemu-hw/roce", SRC / "qemu-hw/link",
+    own = digest([], [relay, SRC / "qemu-hw/roce", SRC / "qemu-hw/fault",
+                      SRC / "qemu-hw/link",
                       SRC / "firmware-spec/include"])
     with step("relay", own, "wire with faults") as this:
         if this is not None:

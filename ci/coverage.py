@@ -72,7 +72,8 @@ def llvm_cov(programs):
     objects = [word for path in programs[1:] for word in ("-object", str(path))]
     result = subprocess.run(
         ["llvm-cov", "export", "-format=text", f"-instr-profile={profile}",
-         str(programs[0]), *objects, "-sources", str(ENGINE)],
+         str(programs[0]), *objects, "-sources",
+         str(ENGINE), str(ENGINE.parent / "fault")],
         check=True, stdout=subprocess.PIPE)
     files = json.loads(result.stdout)["data"][0]["files"]
     return sorted(files, key=lambda entry: entry["filename"])

@@ -34,7 +34,7 @@ QUICK_SIM_SECONDS = 20
 SIM_SECONDS = 60
 JOBS = os.cpu_count() or 1
 # What the suites that make compiles are made of, beside their own folders.
-MADE_OF = ("qemu-hw/roce", "qemu-hw/link", "firmware-spec/include",
+MADE_OF = ("qemu-hw/roce", "qemu-hw/fault", "qemu-hw/link", "firmware-spec/include",
            "rdma-provider", "kernel-driver/uapi", "tests/tap.sh", "tests/wire",
            "tests/qtest/fakernic-chance.h", "tests/qtest/fakernic-stranger.h")
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,

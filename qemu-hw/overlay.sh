@@ -94,8 +94,13 @@ hook() {
 }
 
 target=$qemu/hw/net/fakernic
-for part in device link qmp roce; do
+parts=$(cd "$here" && find device fault link qmp roce -type d)
+for part in $parts; do
     mirror "$here/$part" "$target/$part" $(sources "$here/$part")
+done
+# A folder that is gone.
+(cd "$target" && find . -mindepth 1 -type d) | while read -r part; do
+    [ -d "$here/$part" ] || rm -rf "${target:?}/$part"
 done
 mirror "$here" "$target" meson.build Kconfig trace-events trace.h
 include=$top/firmware-spec/include/fakernic

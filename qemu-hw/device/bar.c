@@ -13,10 +13,10 @@
 #include "bar.h"
 #include "budget.h"
 #include "clock.h"
-#include "cpus.h"
+#include "vcpus.h"
 #include "dm.h"
 #include "life.h"
-#include "sq.h"
+#include "queue/sq.h"
 #include "../trace.h"
 
 typedef struct FakernicReg {

@@ -14,7 +14,7 @@
 #include "exec/cpu-common.h"
 #include "budget.h"
 #include "dma.h"
-#include "record.h"
+#include "watch/record.h"
 #include "state.h"
 #include "../trace.h"
 

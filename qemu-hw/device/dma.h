@@ -8,7 +8,7 @@
 #define FAKERNIC_DEVICE_DMA_H
 
 #include "common.h"
-#include "../roce/fault.h"
+#include "../fault/rules.h"
 
 /* False, and counted: not all of it is accessible RAM. Rules match 'why'. */
 bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len,

@@ -26,10 +26,10 @@
 #include "budget.h"
 #include "clock.h"
 #include "doors.h"
-#include "interrupt.h"
+#include "queue/interrupt.h"
 #include "life.h"
 #include "persist.h"
-#include "port.h"
+#include "port/port.h"
 #include "turn.h"
 #include "../trace.h"
 

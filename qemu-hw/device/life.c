@@ -13,13 +13,13 @@
 #include "budget.h"
 #include "clock.h"
 #include "dm.h"
-#include "dump.h"
-#include "interrupt.h"
+#include "cmd/dump.h"
+#include "queue/interrupt.h"
 #include "life.h"
 #include "objects.h"
 #include "persist.h"
-#include "port.h"
-#include "record.h"
+#include "port/port.h"
+#include "watch/record.h"
 #include "../trace.h"
 
 void fakernic_hold(FakernicState *s, unsigned reason, bool hold)

@@ -15,18 +15,21 @@
  *     fakernic.c                  the wiring
  *     doors.c                     every way in
  *     turn.c  bar.c               the work of a turn; registers and doorbells
- *     cmdq.c  life.c              commands; fatal errors and reset
- *     cmd_*.c  objects.c          one command each; all objects together
- *     query.c  look.c  json.c  stats.c
+ *     cmd/cmdq.c  life.c          commands; fatal errors and reset
+ *     cmd/[a-z]*.c  objects.c     one command each; all objects together
+ *     watch/objects.c  watch/rings.c  watch/json.c  watch/stats.c
  *                                 show the device's state to tools and tests
- *     port.c  flow.c  rss.c       frames
- *     sq.c  rq.c  cq.c  eq.c      queues
- *     ring.c  table.c  parse.c    rings, number tables, parsing of options
+ *     port/port.c  port/flow.c  port/rss.c
+ *                                 frames
+ *     queue/sq.c  queue/rq.c  queue/cq.c  queue/eq.c
+ *                                 queues
+ *     queue/ring.c  table.c  port/parse.c
+ *                                 rings, number tables, parsing of frames
  *     dm.c  persist.c             device memory; flushes to persistent memory
  *     dma.c  memory.c             access to guest memory; host memory limit
- *     interrupt.c                 MSI-X
- *     fault.c                     effects of fault rules
- *     record.c  clock.c  budget.c  cpus.c
+ *     queue/interrupt.c           MSI-X
+ *     fault/effects.c             effects of fault rules
+ *     watch/record.c  clock.c  budget.c  vcpus.c
  *                                 recorder, timer, budget of a turn, vCPUs
  *
  * A lower file does not call a higher one. It calls fakernic_kick(), which
@@ -43,17 +46,17 @@
 #include "qom/object.h"
 #include "system/runstate.h"
 
-#include "cmd.h"
-#include "cmdq.h"
-#include "cq.h"
-#include "eq.h"
-#include "fault.h"
-#include "flow.h"
-#include "look.h"
-#include "odp.h"
-#include "qp.h"
-#include "query.h"
-#include "record.h"
+#include "cmd/cmd.h"
+#include "cmd/cmdq.h"
+#include "queue/cq.h"
+#include "queue/eq.h"
+#include "fault/effects.h"
+#include "port/flow.h"
+#include "watch/rings.h"
+#include "cmd/odp.h"
+#include "queue/qp.h"
+#include "watch/objects.h"
+#include "watch/record.h"
 #include "table.h"
 #include "../link/link.h"
 
@@ -125,10 +128,10 @@ struct FakernicState {
     unsigned held;              /* FAKERNIC_HELD_*: why it does not run */
     bool reset_wanted;          /* a reset is requested, but has not begun */
     VMChangeStateEntry *vm_state;
-    FakernicFaults faults;      /* fault.h */
-    FakernicRecorder recorder;  /* record.h */
-    FakernicLook look;          /* look.h */
-    FakernicWindow window;      /* query.h */
+    FakernicFaults faults;      /* fault/effects.h */
+    FakernicRecorder recorder;  /* watch/record.h */
+    FakernicLook look;          /* watch/rings.h */
+    FakernicWindow window;      /* watch/objects.h */
     char *dump;                 /* text of the last DUMP command, or NULL */
     char *fault_refused;        /* error of the last FAULT command, or NULL */
 

@@ -32,7 +32,7 @@ def known():
 def sources():
     """What of the device sees QEMU's headers: the engine does not."""
     for folder in ("device", "link"):
-        yield from sorted((TOP / "qemu-hw" / folder).glob("*.[ch]"))
+        yield from sorted((TOP / "qemu-hw" / folder).rglob("*.[ch]"))
 
 
 def tested(build):

@@ -22,7 +22,7 @@
 #include "qobject/qnum.h"
 #include "qobject/qstring.h"
 #include "qom/object.h"
-#include "../device/outside.h"
+#include "../device/watch/qmp.h"
 
 #define FAKERNIC_TYPE           "fakernic"
 #define FAKERNIC_QMP_COUNT      8192        /* default number of objects */

@@ -11,7 +11,7 @@
  *      qp
  *      congestion, migration
  *      complete, path, mr_wr
- *      pacer, pages, wire, wr, mr, mr_access, fault
+ *      pacer, pages, wire, wr, mr, mr_access
  *      sched, sendq, retry, window, credit, rate, odp, opcode, icrc, ether,
  *      toeplitz
  */

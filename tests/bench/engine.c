@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "fault.h"
+#include "fault/rules.h"
 #include "roce.h"
 
 #define MEMORY 0x40000000u      /* a DMA address, and the key's first one */

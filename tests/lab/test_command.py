@@ -317,11 +317,11 @@ def test_documents_name_every_word(tmp_path):
     """Of fault rules and of looks inside."""
     hardware = HERE.parents[1] / "qemu-hw"
     readme = (hardware / "README.md").read_text("utf-8")
-    rules = (hardware / "roce/fault.c").read_text("utf-8")
+    rules = (hardware / "fault/rules.c").read_text("utf-8")
     words = re.findall(r'^    \{ "([\w-]+)", KIND_', rules, re.M)
     names = re.findall(r'^    \[ROCE_FAULT_\w+\] = (?:\{ )?"([\w-]+)"', rules,
                        re.M)
-    properties = {name for source in ("query.c", "fakernic.c") for name in
+    properties = {name for source in ("watch/objects.c", "fakernic.c") for name in
                   re.findall(r'"(x-[\w-]+)"', (
                       hardware / "device" / source).read_text("utf-8"))}
     assert len(words) > 25 and len(names) > 25 and len(properties) > 15

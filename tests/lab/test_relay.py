@@ -286,7 +286,7 @@ NEEDED = {"delay": "delay-ns=1", "throttle": "mbps=1"}
 def test_each_action_of_a_wire_has_a_test(ends):
     """Of all that rules have, those that are not refused."""
     two = ends()
-    rules = (HERE.parents[1] / "qemu-hw/roce/fault.c").read_text("utf-8")
+    rules = (HERE.parents[1] / "qemu-hw/fault/rules.c").read_text("utf-8")
     taken = set()
     for action in re.findall(r'^    \[ROCE_FAULT_\w+\] = "([\w-]+)"', rules,
                              re.M):

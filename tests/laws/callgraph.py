@@ -221,7 +221,9 @@ def order_problems(text, calls):
     ranks = order(text)
     if not ranks:
         return [('list', 'no list of files below a line with "(tests/laws)"')]
-    rank = {name: line for name in calls for pattern, line in ranks.items()
+    # The first pattern that fits counts.
+    rank = {name: line for name in calls
+            for pattern, line in reversed(ranks.items())
             if fnmatch.fnmatch(name, pattern)}
     problems = [(name, f'{name} is not on the list')
                 for name in sorted(set(calls) - set(rank))]

@@ -388,9 +388,9 @@ def make_targets(tree):
 def unit_map(tree):
     """tests/unit/README.md says which tests cover which file of the engine"""
     folder = tree.path('tests/unit')
-    rows = dict(re.findall(r'^\| (\w+)\.c \| (.*) \|$',
+    rows = dict(re.findall(r'^\| ([\w/]+)\.c \| (.*) \|$',
                            tree.read('tests/unit/README.md'), re.M))
-    own = set(callgraph.sources(tree, callgraph.ENGINE))
+    own = {*callgraph.sources(tree, callgraph.ENGINE), 'fault/rules'}
     return ([(name, f'tests/unit/README.md has no {name}.c')
              for name in sorted(own - set(rows))] +
             [(name, f'tests/unit/README.md: {name}.c is no more')
@@ -464,7 +464,7 @@ REGISTERS = re.compile(
 # configuration, a reset and the monitor come in by, are of fakernic.c.
 HANDED_DOWN = {('clock', 'timer_new_ns'), ('fakernic', 'memory_region_init_io'),
                ('persist', 'thread_pool_submit_aio'),
-               ('cpus', 'async_run_on_cpu'),
+               ('vcpus', 'async_run_on_cpu'),
                *(('fakernic', way) for way in (
                    'realize', 'exit', 'config_write', 'phases.hold',
                    'object_property_add_uint32_ptr',
@@ -475,7 +475,7 @@ HANDED_DOWN = {('clock', 'timer_new_ns'), ('fakernic', 'memory_region_init_io'),
 def ways_in(tree):
     """QEMU calls the device back at doors.c, or what laws.py lists, alone"""
     found = {(path.stem, call or method)
-             for path in sorted(tree.path(callgraph.DEVICE).glob('*.c'))
+             for path in sorted(tree.path(callgraph.DEVICE).rglob('*.c'))
              for call, method in REGISTERS.findall(
                  strip_comments(path.read_text('utf-8')))
              if path.stem != 'doors'}
@@ -513,7 +513,7 @@ def ungated(text, more=()):
 
 def doors_gated(tree):
     """each way into the device passes the gate, which the unplug closes"""
-    more = {name for header in ('doors', 'outside') for name, *_ in prototypes(
+    more = {name for header in ('doors', 'watch/qmp') for name, *_ in prototypes(
         tree.read(f'{callgraph.DEVICE}/{header}.h'))} - {
             'fakernic_doors_open', 'fakernic_doors_close',
             'fakernic_msix_doors'}
@@ -532,7 +532,7 @@ REACHES_MEMORY = re.compile(r'\b((?:pci_dma|address_space|dma_memory|'
 def memory_of_dma(tree):
     """dma.c alone reaches guest memory"""
     return [(path.stem, f'{path.stem}.c calls {name}(): memory is of dma.c')
-            for path in sorted(tree.path(callgraph.DEVICE).glob('*.c'))
+            for path in sorted(tree.path(callgraph.DEVICE).rglob('*.c'))
             if path.stem != 'dma'
             for name in sorted(set(REACHES_MEMORY.findall(
                 strip_comments(path.read_text('utf-8')))))]
@@ -558,7 +558,7 @@ def entries_copied(tree):
 
 CELLS = '''
 #include <stdio.h>
-#include "fault.h"
+#include "fault/rules.h"
 int main(void)
 {
     for (unsigned at = 0; at < ROCE_FAULT_POINTS; at++) {
@@ -573,17 +573,17 @@ int main(void)
 }
 '''
 # What roce_fault_offers() needs, and what that is linked with.
-CELLS_FILES = ('fault', 'opcode', 'icrc')
+CELLS_FILES = ('fault/rules', 'roce/opcode', 'roce/icrc')
 
 
 def cells(tree):
     """POINT-ACTION, of each action that fault rules offer at each point."""
-    engine = tree.path(callgraph.ENGINE)
+    hardware = tree.path('qemu-hw')
     with tempfile.TemporaryDirectory() as work:
         program = Path(work, 'cells')
         built = subprocess.run(
-            ['gcc', '-std=c11', '-I', engine, '-I', tree.path(HW_INCLUDE),
-             '-o', program, *(engine / f'{name}.c' for name in CELLS_FILES),
+            ['gcc', '-std=c11', '-I', hardware, '-I', tree.path(HW_INCLUDE),
+             '-o', program, *(hardware / f'{name}.c' for name in CELLS_FILES),
              '-x', 'c', '-', '-x', 'none', '-ldeflate'],
             input=CELLS, capture_output=True, text=True, check=False)
         if built.returncode:
@@ -617,8 +617,8 @@ def tests_named(tree):
 LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
         fields_written, engine_headers_alone,
         *(contracts(folder) for folder in (
-            callgraph.ENGINE, callgraph.DEVICE, callgraph.DRIVER,
-            callgraph.PROVIDER)),
+            callgraph.ENGINE, callgraph.DEVICE, 'qemu-hw/fault',
+            callgraph.DRIVER, callgraph.PROVIDER)),
         formatted, columns, schema_comments, checkpatch, function_length,
         parameter_count, no_todo, document_links, recipe_files, readme_length,
         change_log, make_targets, run_builds_little, targets_tell, unit_map,

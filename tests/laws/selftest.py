@@ -258,8 +258,8 @@ def planted_write(struct, field):
 
 def without_contract(header):
     folder = next(folder for folder in (
-        callgraph.ENGINE, callgraph.DEVICE, callgraph.DRIVER,
-        callgraph.PROVIDER) if Path(header).is_relative_to(folder))
+        callgraph.ENGINE, callgraph.DEVICE, 'qemu-hw/fault',
+        callgraph.DRIVER, callgraph.PROVIDER) if Path(header).is_relative_to(folder))
     return planted(laws.contracts(folder), header, '\n#endif',
                    '\n\nvoid planted(void);\n#endif', 'planted')
 
@@ -286,7 +286,8 @@ TESTS = (
     planted(laws.engine_headers_alone, 'qemu-hw/roce/rate.h',
             '#endif', 'RoceSendq planted;\n#endif', 'rate.h'),
     without_contract('qemu-hw/roce/rate.h'),
-    without_contract('qemu-hw/device/ring.h'),
+    without_contract('qemu-hw/device/queue/ring.h'),
+    without_contract('qemu-hw/fault/rules.h'),
     without_contract('kernel-driver/rdma/pd.h'),
     without_contract('rdma-provider/pd.h'),
     badly_formatted('qemu-hw/roce/toeplitz.c', '{\n    ', '{\n      '),
@@ -333,11 +334,11 @@ TESTS = (
             '    build_rdma_core()\n    for kernel in KERNELS:', 'rdma-core'),
     planted(laws.targets_tell, 'Makefile', 'ci/run_tests.py many',
             'python3 -m pytest tests/lab/test_many.py', 'test-many'),
-    planted(laws.ways_in, 'qemu-hw/device/rq.c', '#include "rq.h"',
+    planted(laws.ways_in, 'qemu-hw/device/queue/rq.c', '#include "rq.h"',
             '#include "rq.h"\nvoid planted(FakernicState *s);\n'
             'void planted(FakernicState *s) { qemu_bh_new(NULL, s); }\n',
             'rq'),
-    planted(laws.memory_of_dma, 'qemu-hw/device/rq.c', '#include "rq.h"',
+    planted(laws.memory_of_dma, 'qemu-hw/device/queue/rq.c', '#include "rq.h"',
             '#include "rq.h"\nvoid planted(FakernicState *s);\n'
             'void planted(FakernicState *s) '
             '{ pci_dma_sync(PCI_DEVICE(s), 0); }\n', 'rq'),
@@ -356,7 +357,7 @@ TESTS = (
             'return fakernic_look(s, errp);', 'fakernic_get_look'),
     planted(laws.fault_cells, 'tests/qtest/fakernic-fault.c',
             '"fault/cqe-overrun"', '""', 'cqe-overrun'),
-    planted(laws.fault_cells, 'qemu-hw/roce/fault.c',
+    planted(laws.fault_cells, 'qemu-hw/fault/rules.c',
             '{ "page-list", ON_READS }', '{ "page-list", ON_STORES }',
             'page-list-duplicate'),
     planted(laws.tests_named, 'tests/STATUS.md', 'vm: test_atomics |',

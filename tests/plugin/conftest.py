@@ -85,7 +85,7 @@ class Work:
 
     def link(self, check, target):
         """The device with another check.o."""
-        objects = [path for path in self.objects.glob("*/*.o")
+        objects = [path for path in self.objects.glob("*/**/*.o")
                    if path.name != "check.o"]
         subprocess.run(["cc", "-shared", "-o", target, check, *objects,
                         "-lglib-2.0", "-ldeflate"], check=True)

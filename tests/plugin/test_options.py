@@ -47,11 +47,12 @@ def code(work, folder):
     folder.mkdir()
     found = {}
     for part in ("device", "link"):
-        (folder / part).mkdir()
-        for source in sorted((SRC / "qemu-hw" / part).glob("*.c")):
-            target = folder / part / f"{source.stem}.o"
+        for source in sorted((SRC / "qemu-hw" / part).rglob("*.c")):
+            name = source.relative_to(SRC / "qemu-hw")
+            target = folder / name.with_suffix(".o")
+            target.parent.mkdir(parents=True, exist_ok=True)
             work.compile(source, target, f"-I{work.build}")
-            found[f"{part}/{source.name}"] = target.read_bytes()
+            found[str(name)] = target.read_bytes()
     return found
 
 
@@ -66,7 +67,7 @@ def test_flipping_can_be_seen(work, tmp_path):
     """What makes a difference does make it here, too."""
     plain = tmp_path / "plain.o"
     flipped = tmp_path / "flipped.o"
-    source = SRC / "qemu-hw/device/cpus.c"
+    source = SRC / "qemu-hw/device/vcpus.c"
     work.compile(source, plain)
     configured(work, tmp_path / "a", ["CONFIG_TCG"]).compile(source, flipped)
     assert plain.read_bytes() != flipped.read_bytes()
@@ -79,7 +80,7 @@ def test_no_option_is_unknown(work):
 def every_include(*folders):
     """The headers that the files of these folders include by their paths."""
     return {name for folder in folders
-            for path in (SRC / "qemu-hw" / folder).glob("*.[ch]")
+            for path in (SRC / "qemu-hw" / folder).rglob("*.[ch]")
             for name in re.findall(r'^#include "([a-z0-9-]+/[^"]+)"',
                                    path.read_text(), re.M)}
 

@@ -26,7 +26,7 @@ from headers import Tree
 BUILD = Path("/cache/build/qemu")
 WORK = Path("/cache/build/qtest-mutants")
 PROGRAM = "qemu-system-x86_64"
-SOURCE = SRC / "qemu-hw/device/fault.c"
+SOURCE = SRC / "qemu-hw/device/fault/effects.c"
 VARIABLE = "FAKERNIC_MUTANT"
 TEST_S = 60             # a test takes one or two
 # A rule that only counts does nothing anyway.
@@ -63,7 +63,7 @@ def compiled(text):
     """The object that QEMU's build has of the source, and another of a text."""
     entries = json.loads((BUILD / "compile_commands.json").read_text())
     entry, = [one for one in entries
-              if one["file"].endswith("hw/net/fakernic/device/fault.c")]
+              if one["file"].endswith("hw/net/fakernic/device/fault/effects.c")]
     source = WORK / "fault.c"
     source.write_text(text)
     words = shlex.split(entry["command"])

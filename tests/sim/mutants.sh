@@ -33,6 +33,7 @@ plant() {       # name file command
         -c -o "$work/$1.o" "$src" || return 1
     # By the sources: an object may be older than the end of its source.
     rest=$(objects roce "$engine"/*.c | grep -v "/${2%.c}\.o$")
+    rest="$rest $build/opt/fault/rules.o"
     sim=$(objects sim "$here"/*.c | grep -v -e /swarm.o -e /scenarios)
     ${CC:-cc} -o "$work/$1-swarm" "$build/opt/sim/swarm.o" \
         "$work/$1.o" $rest $sim -ldeflate &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Fault rules in a history: those of the device (qemu-hw/roce/fault.h), for
+ * Fault rules in a history: those of the device (qemu-hw/fault/rules.h), for
  * frames as hosts send or receive them. A rule begins with "N:" if it is host
  * N's alone; else each host has one of its own, with counters of its own.
  *

@@ -7,7 +7,7 @@
 #ifndef SIM_TYPES_H
 #define SIM_TYPES_H
 
-#include "fault.h"
+#include "fault/rules.h"
 #include "roce.h"
 #include "options.h"
 

@@ -445,7 +445,7 @@ def one_definition(tree):
 
 def requests_reserved(tree):
     """the device's command table names every reserved field of a request"""
-    table = tree.read('qemu-hw/device/cmdq.c')
+    table = tree.read('qemu-hw/device/cmd/cmdq.c')
     return [f'cmdq.c does not check {s.name}.{f.name}'
             for s in tree.hw_structs() for f in s.fields
             if (s.name.endswith('_req') or s.name == 'fakernic_id')

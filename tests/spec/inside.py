@@ -13,9 +13,9 @@ SCHEMA = 'qemu-hw/qmp/fakernic.json'
 RULES = 'qemu-hw/FAULTS.md'
 INSIDE = 'qemu-hw/INSPECTION.md'
 README = 'qemu-hw/README.md'
-FAULTS = 'qemu-hw/roce/fault.c'
-QUERIES = 'qemu-hw/device/query.c'
-LOOKS = 'qemu-hw/device/look.c'
+FAULTS = 'qemu-hw/fault/rules.c'
+QUERIES = 'qemu-hw/device/watch/objects.c'
+LOOKS = 'qemu-hw/device/watch/rings.c'
 DEVICE = 'qemu-hw/device/fakernic.c'
 EVENTS = 'qemu-hw/trace-events'
 # Events of no device.
@@ -47,7 +47,7 @@ def table(tree, name, of):
 def points(tree):
     """Those of faults, as the enumeration has them."""
     order = re.findall(r'^    ROCE_FAULT_(\w+),', tree.read(
-        'qemu-hw/roce/fault.h').split('RoceFaultPoint;')[0], re.M)[:-1]
+        'qemu-hw/fault/rules.h').split('RoceFaultPoint;')[0], re.M)[:-1]
     rows = dict(re.findall(r'\[ROCE_FAULT_(\w+)\] = \{ "([\w-]+)"',
                            tree.read(FAULTS)))
     return [rows[name] for name in order]

@@ -19,8 +19,8 @@ ACTIONS = ("count", "drop", "delay", "corrupt")
 
 def kinds():
     """By number: (name, name of the value, names of the arguments)."""
-    text = (TOP / "qemu-hw/device/record.c").read_text("utf-8")
-    header = (TOP / "qemu-hw/device/record.h").read_text("utf-8")
+    text = (TOP / "qemu-hw/device/watch/record.c").read_text("utf-8")
+    header = (TOP / "qemu-hw/device/watch/record.h").read_text("utf-8")
     rows = dict(re.findall(r"\[FAKERNIC_RECORD_(\w+)\] =\s*\"([^\"]*)\"", text))
     order = re.findall(r"^    FAKERNIC_RECORD_(\w+),$",
                        header.split("FakernicRecordKind;")[0], re.M)[:-1]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* fault.h: rules from words, what they hit, what they do to frames. */
+/* fault/rules.h: rules from words, what they hit, what they do to frames. */
 #include "harness.h"
-#include "fault.h"
+#include "fault/rules.h"
 #include "../qtest/fakernic-chance.h"
 #include "opcode.h"
 #include "wire.h"

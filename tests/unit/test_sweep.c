@@ -4,7 +4,7 @@
  * count its frames and memory accesses; then once for each of them with a fault
  * rule that hits just that one. Whatever it hits, the program's data are right.
  */
-#include "fault.h"
+#include "fault/rules.h"
 #include "pair.h"
 
 #define WRITE_AT 0x1000u

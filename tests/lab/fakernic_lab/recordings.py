@@ -19,7 +19,7 @@ from . import places
 from .outputs import Folder, name_of
 
 RECORD = "record"               # of a device, beside its machine's console
-# x-record's file: qemu-hw/device/record.h.
+# x-record's file: qemu-hw/device/watch/record.h.
 RECORD_BYTES = 4096 + (64 << 20) + (64 << 20)
 MEMORY = Path("/dev/shm")
 PREFIX = "fakernic-lab-"

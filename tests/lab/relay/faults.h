@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The fault rules of one end, in the words of the device's
- * (qemu-hw/roce/fault.h): at=tx judges the frames that it sends, at=rx those
+ * (qemu-hw/fault/rules.h): at=tx judges the frames that it sends, at=rx those
  * that come to it. What a wire cannot know or do is refused.
  */
 #ifndef RELAY_FAULTS_H
 #define RELAY_FAULTS_H
 
-#include "fault.h"
+#include "fault/rules.h"
 
 #include <stdio.h>
 

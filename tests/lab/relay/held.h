@@ -5,7 +5,7 @@
 #ifndef RELAY_HELD_H
 #define RELAY_HELD_H
 
-#include "fault.h"
+#include "fault/rules.h"
 
 /* Where a frame is on its way. */
 typedef struct Place {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The files that the device's recorder writes (property x-record): a header, a
 ring of entries, 64 bytes each, and a ring of the frames' bytes, described in
-qemu-hw/device/record.h. What numbers mean stands in the file's header.
+qemu-hw/device/watch/record.h. What numbers mean stands in the file's header.
 """
 
 import mmap

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Commands: their results, and one function per opcode (fakernic/cmdq.h).
+ */
+#ifndef FAKERNIC_DEVICE_CMD_CMD_H
+#define FAKERNIC_DEVICE_CMD_CMD_H
+
+#include "../memory.h"
+#include "../queue/ring.h"
+
+/* The result of a command: enum fakernic_cmd_status; for BAD_* the byte. */
+typedef struct FakernicVerdict {
+    uint8_t status;
+    uint32_t detail;
+} FakernicVerdict;
+
+#define FAKERNIC_VERDICT(code) ((FakernicVerdict) { .status = (code) })
+#define FAKERNIC_REFUSE(code, request, field)                                \
+    ((FakernicVerdict) {                                                     \
+        .status = FAKERNIC_CMD_ ## code,                                     \
+        .detail = offsetof(struct fakernic_cmd, payload) +                   \
+                  offsetof(request, field) })
+
+static inline bool fakernic_accepts(const FakernicVerdict *v)
+{
+    return v->status == FAKERNIC_CMD_OK;
+}
+
+/* Refuses a field of the payload at this offset. */
+static inline FakernicVerdict fakernic_refuse_at(uint8_t status, size_t offset)
+{
+    return (FakernicVerdict) {
+        .status = status,
+        .detail = offsetof(struct fakernic_cmd, payload) + offset,
+    };
+}
+
+/* The verdict of fakernic_page_list_read() on the list at 'offset'. */
+static inline FakernicVerdict fakernic_page_list_verdict(uint8_t status,
+                                                         size_t offset)
+{
+    return (FakernicVerdict) {
+        .status = status,
+        .detail = status == FAKERNIC_CMD_BAD_PAGE_LIST ?
+                  offsetof(struct fakernic_cmd, payload) + offset : 0,
+    };
+}
+
+/*
+ * The progress of a command that takes several turns. It belongs to the command
+ * under execution. cmdq.c frees it when the command ends, and a reset at once.
+ */
+typedef struct FakernicProgress {
+    FakernicPageReader pages;   /* of a region or a CQ; memory is accounted */
+    FakernicRing ring;          /* resizes: the new ring */
+    uint32_t first;             /* resizes: the first entry to copy */
+    uint32_t next;              /* resizes: the next entry to copy;
+                                 * UPDATE_PAGES: the next page */
+    uint32_t last;              /* SRQ resizes: end of the entries to copy */
+    bool waking;                /* UPDATE_PAGES: wakes those that wait */
+} FakernicProgress;
+
+/* Entries of the largest CQ that the driver can make. */
+uint32_t fakernic_cq_depth_max(const FakernicState *s);
+
+static inline void fakernic_progress_drop(FakernicState *s, FakernicProgress *p)
+{
+    if (p->pages.pages) {
+        fakernic_memory_give(s, p->pages.needed * sizeof(uint64_t));
+    }
+    fakernic_page_reader_drop(&p->pages);
+    fakernic_ring_free(s, &p->ring);
+    p->next = 0;
+    p->waking = false;
+}
+
+/*
+ * Begins or continues a command. FAKERNIC_CMD_LATER: it is not complete, and
+ * the next turn calls again with the same request. Each call checks the request
+ * again, because objects may have changed; s->progress has the work done.
+ *
+ * 'request' is a private copy of FAKERNIC_CMD_PAYLOAD bytes whose reserved
+ * fields are zero. 'response' has the same size and is zero at first. A command
+ * that is refused changes nothing.
+ */
+typedef FakernicVerdict FakernicCmdFn(FakernicState *s, const void *request,
+                                      void *response);
+FakernicCmdFn fakernic_cmd_nop, fakernic_cmd_query_device,
+    fakernic_cmd_query_port, fakernic_cmd_set_port, fakernic_cmd_query_stats,
+    fakernic_cmd_set_gid, fakernic_cmd_create_eq, fakernic_cmd_destroy_eq,
+    fakernic_cmd_create_cq, fakernic_cmd_destroy_cq, fakernic_cmd_resize_cq,
+    fakernic_cmd_modify_cq,
+    fakernic_cmd_alloc_pd, fakernic_cmd_dealloc_pd, fakernic_cmd_alloc_xrcd,
+    fakernic_cmd_dealloc_xrcd, fakernic_cmd_alloc_uar,
+    fakernic_cmd_dealloc_uar, fakernic_cmd_create_mr, fakernic_cmd_destroy_mr,
+    fakernic_cmd_rereg_mr, fakernic_cmd_create_mw, fakernic_cmd_destroy_mw,
+    fakernic_cmd_create_qp, fakernic_cmd_destroy_qp, fakernic_cmd_modify_qp,
+    fakernic_cmd_query_qp, fakernic_cmd_create_srq, fakernic_cmd_destroy_srq,
+    fakernic_cmd_modify_srq, fakernic_cmd_query_srq,
+    fakernic_cmd_attach_mcast, fakernic_cmd_detach_mcast,
+    fakernic_cmd_create_flow, fakernic_cmd_destroy_flow,
+    fakernic_cmd_create_wq, fakernic_cmd_destroy_wq, fakernic_cmd_modify_wq,
+    fakernic_cmd_create_ind_table, fakernic_cmd_destroy_ind_table,
+    fakernic_cmd_create_rss_qp,
+    fakernic_cmd_create_counter, fakernic_cmd_destroy_counter,
+    fakernic_cmd_set_qp_counter, fakernic_cmd_query_counter,
+    fakernic_cmd_query_page_requests, fakernic_cmd_update_pages,
+    fakernic_cmd_fault, fakernic_cmd_dump;
+
+#endif

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Send queues: take doorbells, and return work requests in host order to the
+ * engine when it asks for them (fakernic/sq.h).
+ *
+ * The device copies a WQE once and decodes the copy, by the row of its opcode
+ * in roce/wr.c. This file checks its format: opcode, counts, lengths and
+ * reserved fields. The engine checks whether the QP may execute it. A refused
+ * WQE goes to the engine with its format_error, so that it completes in order
+ * and with the right index.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "qemu/cutils.h"
+#include "av.h"
+#include "../clock.h"
+#include "sq.h"
+#include "../watch/record.h"
+#include "../state.h"
+#include "../../roce/wr.h"
+#include "../../trace.h"
+
+void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
+{
+    uint32_t told;
+    const uint64_t stamp = fakernic_ring_stamp(s, &qp->sq, &told);
+
+    if (stamp && (int32_t)(pi - qp->sq_pi) > 0) {
+        fakernic_record_mark(s, FAKERNIC_RECORD_POST, qp->qpn, qp->sq_pi,
+                             stamp);
+    }
+    trace_fakernic_doorbell_sq(s->name, qp->qpn, pi, qp->sq_ci);
+    fakernic_record(s, DOORBELL_SQ, 0, qp->qpn, pi, qp->sq_ci);
+    if ((int32_t)(pi - qp->sq_pi) < 0) {
+        /* A later doorbell has overtaken this one and covers its entries. */
+        return;
+    }
+    qp->sq_pi = pi;
+    roce_post_send(s->roce, fakernic_now(), qp->qpn);
+}
+
+static uint16_t fakernic_decode_ud(RoceSendWr *wr,
+                                   const struct fakernic_sq_ud *ud)
+{
+    if (ud->av.rsvd || ud->av.rsvd2) {
+        return FAKERNIC_VENDOR_SQ_RSVD;
+    }
+    wr->ud.av = fakernic_av_decode(&ud->av);
+    wr->ud.dest_qpn = le32_to_cpu(ud->dest_qpn);
+    wr->ud.qkey = le32_to_cpu(ud->qkey);
+    return wr->ud.dest_qpn > FAKERNIC_QPN_MAX ? FAKERNIC_VENDOR_SQ_FORMAT : 0;
+}
+
+static uint16_t fakernic_decode_rdma(RoceSendWr *wr,
+                                     const struct fakernic_sq_rdma *rdma)
+{
+    const uint64_t known = FAKERNIC_FLUSH_GLOBAL | FAKERNIC_FLUSH_PERSISTENT |
+                           FAKERNIC_FLUSH_LEVEL_MR;
+
+    wr->rdma.remote_address = le64_to_cpu(rdma->remote_address);
+    wr->rdma.rkey = le32_to_cpu(rdma->rkey);
+    wr->rdma.flush = le32_to_cpu(rdma->flush);
+    if (wr->rdma.flush & ~(wr->opcode == FAKERNIC_SQ_FLUSH ? known : 0)) {
+        return FAKERNIC_VENDOR_SQ_RSVD;
+    }
+    if (wr->opcode == FAKERNIC_SQ_FLUSH &&
+        (!(wr->rdma.flush & (FAKERNIC_FLUSH_GLOBAL |
+                             FAKERNIC_FLUSH_PERSISTENT)) ||
+         wr->sge_count != !(wr->rdma.flush & FAKERNIC_FLUSH_LEVEL_MR))) {
+        return FAKERNIC_VENDOR_SQ_FORMAT;
+    }
+    return 0;
+}
+
+static uint16_t fakernic_decode_atomic(RoceSendWr *wr,
+                                       const struct fakernic_sq_atomic *atomic)
+{
+    const bool cmp_swap = wr->opcode == FAKERNIC_SQ_ATOMIC_CMP_SWAP ||
+                          wr->opcode == FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP;
+    const bool masked = wr->opcode == FAKERNIC_SQ_ATOMIC_MASKED_CMP_SWAP ||
+                        wr->opcode == FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
+
+    if (atomic->rsvd || (!cmp_swap && atomic->compare) ||
+        (!masked && atomic->swap_mask_or_boundary) ||
+        (!(masked && cmp_swap) && atomic->compare_mask)) {
+        return FAKERNIC_VENDOR_SQ_RSVD;
+    }
+    wr->atomic.remote_address = le64_to_cpu(atomic->remote_address);
+    wr->atomic.rkey = le32_to_cpu(atomic->rkey);
+    wr->atomic.swap_or_add = le64_to_cpu(atomic->swap_or_add);
+    wr->atomic.compare = le64_to_cpu(atomic->compare);
+    wr->atomic.swap_mask_or_boundary =
+        le64_to_cpu(atomic->swap_mask_or_boundary);
+    wr->atomic.compare_mask = le64_to_cpu(atomic->compare_mask);
+    return 0;
+}
+
+static uint16_t fakernic_decode_reg_mr(RoceSendWr *wr,
+                                       const struct fakernic_sq_reg_mr *reg)
+{
+    const unsigned shift = reg->pages.page_shift;
+    uint64_t needed;
+
+    if (reg->rsvd) {
+        return FAKERNIC_VENDOR_SQ_RSVD;
+    }
+    wr->reg_mr.iova = le64_to_cpu(reg->iova);
+    wr->reg_mr.length = le64_to_cpu(reg->length);
+    wr->reg_mr.key = le32_to_cpu(reg->key);
+    wr->reg_mr.access = le32_to_cpu(reg->access);
+    if (shift < FAKERNIC_PAGE_SHIFT || shift > FAKERNIC_PAGE_SHIFT_MAX ||
+        wr->reg_mr.length < 1 || wr->reg_mr.length > FAKERNIC_MAX_MR_SIZE ||
+        wr->reg_mr.iova > UINT64_MAX - (wr->reg_mr.length - 1)) {
+        return FAKERNIC_VENDOR_SQ_FORMAT;
+    }
+    needed = DIV_ROUND_UP((wr->reg_mr.iova & ((1ULL << shift) - 1)) +
+                          wr->reg_mr.length, 1ULL << shift);
+    if (needed > FAKERNIC_MAX_FAST_REG_PAGES) {
+        return FAKERNIC_VENDOR_SQ_FORMAT;
+    }
+    wr->reg_mr.page_count = needed;
+    wr->reg_mr.page_shift = shift;
+    return 0;
+}
+
+/* Copies the page list: the guest may free its tables once this completes. */
+static uint16_t fakernic_read_reg_mr(FakernicState *s, RoceSendWr *wr,
+                                     const struct fakernic_sq_reg_mr *reg)
+{
+    switch (fakernic_page_list_read(s, &reg->pages, wr->reg_mr.page_count,
+                                    &wr->reg_mr.pages)) {
+    case FAKERNIC_CMD_OK:
+        return 0;
+    case FAKERNIC_CMD_DMA_ERROR:
+        return FAKERNIC_VENDOR_SQ_DMA;
+    default:
+        return FAKERNIC_VENDOR_SQ_FORMAT;
+    }
+}
+
+static uint16_t fakernic_decode_bind_mw(RoceSendWr *wr,
+                                        const struct fakernic_sq_bind_mw *bind)
+{
+    if (!buffer_is_zero(bind->rsvd, sizeof(bind->rsvd))) {
+        return FAKERNIC_VENDOR_SQ_RSVD;
+    }
+    wr->bind_mw.address = le64_to_cpu(bind->address);
+    wr->bind_mw.length = le64_to_cpu(bind->length);
+    wr->bind_mw.mw_key = le32_to_cpu(bind->mw_key);
+    wr->bind_mw.new_key = le32_to_cpu(bind->new_key);
+    wr->bind_mw.mr_key = le32_to_cpu(bind->mr_key);
+    wr->bind_mw.access = le32_to_cpu(bind->access);
+    return 0;
+}
+
+static uint16_t fakernic_decode_segment(RoceSendWr *wr, RoceWrSegment segment,
+                                        const void *from)
+{
+    switch (segment) {
+    case ROCE_SEGMENT_UD:
+        return fakernic_decode_ud(wr, from);
+    case ROCE_SEGMENT_RDMA:
+        return fakernic_decode_rdma(wr, from);
+    case ROCE_SEGMENT_ATOMIC:
+        return fakernic_decode_atomic(wr, from);
+    case ROCE_SEGMENT_REG_MR:
+        return fakernic_decode_reg_mr(wr, from);
+    case ROCE_SEGMENT_BIND_MW:
+        return fakernic_decode_bind_mw(wr, from);
+    default:
+        return 0;
+    }
+}
+
+/* Segmentation and VLAN insertion need a whole frame: a raw-packet QP. */
+static bool fakernic_may_offload(const FakernicState *s, const FakernicQp *qp,
+                                 const struct fakernic_sq_hdr *hdr,
+                                 uint64_t feature)
+{
+    return (s->driver_features & feature) &&
+           qp->type == FAKERNIC_QP_RAW_PACKET &&
+           hdr->opcode == FAKERNIC_SQ_SEND;
+}
+
+/* The largest valid value of the field imm_or_key. */
+static uint32_t fakernic_imm_or_key_max(const struct fakernic_sq_hdr *hdr,
+                                        const RoceWrInfo *info)
+{
+    return info->flags & ROCE_WR_IMM_OR_KEY ? UINT32_MAX :
+           hdr->flags & FAKERNIC_SQ_VLAN ? UINT16_MAX : 0;
+}
+
+/* Checks flags, counts and lengths against the opcode and the WQE's size; its
+ * data begin at 'end'. */
+static uint16_t fakernic_check_hdr(const FakernicState *s, const FakernicQp *qp,
+                                   const struct fakernic_sq_hdr *hdr,
+                                   const RoceWrInfo *info, unsigned end)
+{
+    const unsigned inline_length = le16_to_cpu(hdr->inline_length);
+    uint64_t flags = FAKERNIC_SQ_SIGNALED | FAKERNIC_SQ_SOLICITED |
+                     FAKERNIC_SQ_FENCE | FAKERNIC_SQ_INLINE;
+
+    if (qp->type == FAKERNIC_QP_RAW_PACKET &&
+        (s->driver_features & FAKERNIC_FEATURE_CSUM)) {
+        flags |= FAKERNIC_SQ_IP_CSUM | FAKERNIC_SQ_L4_CSUM;
+    }
+    if (fakernic_may_offload(s, qp, hdr, FAKERNIC_FEATURE_VLAN)) {
+        flags |= FAKERNIC_SQ_VLAN;
+    }
+    if ((hdr->mss &&
+         !fakernic_may_offload(s, qp, hdr, FAKERNIC_FEATURE_TSO)) ||
+        (hdr->flags & ~flags) ||
+        le32_to_cpu(hdr->imm_or_key) > fakernic_imm_or_key_max(hdr, info) ||
+        (hdr->xrc_srqn && qp->type != FAKERNIC_QP_XRC_INI)) {
+        return FAKERNIC_VENDOR_SQ_RSVD;
+    }
+    if (!roce_wr_takes(info, hdr->flags, inline_length, hdr->sge_count)) {
+        return FAKERNIC_VENDOR_SQ_FORMAT;
+    }
+    end += inline_length + hdr->sge_count * sizeof(struct fakernic_sge);
+    return end > hdr->bb_count * FAKERNIC_SQ_BB_SIZE ?
+           FAKERNIC_VENDOR_SQ_FORMAT : 0;
+}
+
+uint16_t fakernic_sq_look(const FakernicState *s, const FakernicQp *qp,
+                          const uint8_t *wqe, RoceSendWr *wr)
+{
+    const struct fakernic_sq_hdr *hdr = (const void *)wqe;
+    const RoceWrInfo *info = roce_wr_info(hdr->opcode);
+    const RoceWrSegment segment = roce_wr_segment(info, qp->type);
+    const unsigned data_offset = roce_wr_data_offset(segment);
+    const uint8_t *data = wqe + data_offset;
+    uint16_t err;
+
+    if (!info->name ||
+        (info->features && !(info->features & s->driver_features))) {
+        return FAKERNIC_VENDOR_SQ_OPCODE;
+    }
+    err = fakernic_check_hdr(s, qp, hdr, info, data_offset);
+    if (err) {
+        return err;
+    }
+    wr->sge_count = hdr->sge_count;
+    wr->inline_length = le16_to_cpu(hdr->inline_length);
+    wr->mss = le16_to_cpu(hdr->mss);
+    wr->imm_or_key = le32_to_cpu(hdr->imm_or_key);
+    wr->xrc_srqn = le32_to_cpu(hdr->xrc_srqn);
+    if (wr->inline_length) {
+        memcpy(wr->inline_data, data, wr->inline_length);
+    }
+    for (unsigned i = 0; i < wr->sge_count; i++) {
+        const struct fakernic_sge *sge = (const struct fakernic_sge *)data + i;
+
+        wr->sge[i] = (RoceSge) {
+            .address = le64_to_cpu(sge->address),
+            .length = le32_to_cpu(sge->length),
+            .lkey = le32_to_cpu(sge->lkey),
+        };
+    }
+    return fakernic_decode_segment(wr, segment, wqe + sizeof(*hdr));
+}
+
+/* Decodes a whole WQE; 0 or enum fakernic_vendor_err. */
+static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
+                                    const uint8_t *wqe, RoceSendWr *wr)
+{
+    const struct fakernic_sq_hdr *hdr = (const void *)wqe;
+    uint16_t err = fakernic_sq_look(s, qp, wqe, wr);
+
+    /* Last, because an error after it would have to free the page list. */
+    if (!err && hdr->opcode == FAKERNIC_SQ_REG_MR) {
+        err = fakernic_read_reg_mr(s, wr, (const void *)(hdr + 1));
+    }
+    return err;
+}
+
+/*
+ * Applies fault rules to the next WQE; *rule is the rule, or NULL. False: the
+ * queue waits.
+ */
+static bool fakernic_sq_may_go(FakernicState *s, FakernicQp *qp,
+                               const RoceFaultRule **rule)
+{
+    RoceFaultSubject subject = { .point = ROCE_FAULT_SEND_WQE, .qpn = qp->qpn,
+                                 .index = qp->sq_ci };
+
+    if (!qp->sq_waits &&
+        !roce_fault_at(&s->faults.rules, ROCE_FAULT_SEND_WQE)) {
+        *rule = NULL;
+        return true;
+    }
+    if (fakernic_fault_wqe(s, &subject, &qp->sq_waits, rule)) {
+        return true;
+    }
+    if (*rule) {
+        fakernic_fault_stall(s, ROCE_FAULT_SEND_WQE, qp->qpn, qp->sq_waits);
+    }
+    return false;
+}
+
+static RoceFetch fakernic_sq_broken(const FakernicState *s, FakernicQp *qp,
+                                    RoceSendWr *wr,
+                                    enum fakernic_vendor_err err)
+{
+    trace_fakernic_err_sq(s->name, qp->qpn, qp->sq_ci, qp->sq_pi, err);
+    wr->format_error = err;
+    qp->sq_ci = qp->sq_pi;
+    return ROCE_FETCH_ERROR;
+}
+
+/*
+ * Reads the next WQE, of at most 'available' blocks, and corrupts it if a fault
+ * rule says so. Returns its number of blocks; 0: that number is invalid;
+ * negative: the memory cannot be read.
+ */
+static int fakernic_sq_read(FakernicState *s, const FakernicQp *qp,
+                            uint32_t available, const RoceFaultRule *rule,
+                            uint8_t *wqe)
+{
+    const RoceFaultSpoil *spoil =
+        rule && rule->act == ROCE_FAULT_CORRUPT ? &rule->spoil : NULL;
+    const struct fakernic_sq_hdr *hdr = (const void *)wqe;
+    const size_t first = FAKERNIC_SQ_BB_SIZE;
+    unsigned count;
+
+    if (!fakernic_ring_read(s, &qp->sq, qp->sq_ci, wqe, first)) {
+        return -1;
+    }
+    if (spoil && spoil->offset < first) {
+        roce_fault_corrupt(spoil, wqe, first);
+    }
+    count = hdr->bb_count;
+    if (count < 1 || count > FAKERNIC_SQ_WQE_BB_MAX || count > available) {
+        return 0;
+    }
+    if (count > 1 && !fakernic_ring_read(s, &qp->sq, qp->sq_ci + 1,
+                                         wqe + first, (count - 1) * first)) {
+        return -1;
+    }
+    if (spoil && spoil->offset >= first) {
+        roce_fault_corrupt(spoil, wqe, count * first);
+    }
+    return count;
+}
+
+/* x-null: makes a WRITE complete without data. */
+static void fakernic_sq_null(const FakernicState *s, RoceSendWr *wr)
+{
+    if (s->null_writes && !wr->format_error &&
+        wr->opcode == FAKERNIC_SQ_RDMA_WRITE) {
+        wr->opcode = FAKERNIC_SQ_NOP;
+        wr->flags &= ~FAKERNIC_SQ_INLINE;
+        wr->sge_count = wr->inline_length = 0;
+    }
+}
+
+RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
+{
+    FakernicState *s = host;
+    FakernicQp *qp = fakernic_qp(s, qpn);
+    QEMU_ALIGNED(8) uint8_t wqe[FAKERNIC_SQ_WQE_SIZE_MAX];
+    struct fakernic_sq_hdr *hdr = (void *)wqe;
+    const RoceFaultRule *rule;
+    uint32_t available;
+    int count;
+
+    if (!qp || !qp->sq.pages || qp->sq_ci == qp->sq_pi) {
+        return ROCE_FETCH_NONE;
+    }
+    available = qp->sq_pi - qp->sq_ci;
+    wr->index = qp->sq_ci;
+    if (available > qp->sq.depth) {
+        return fakernic_sq_broken(s, qp, wr, FAKERNIC_VENDOR_SQ_OVERRUN);
+    }
+    if (!fakernic_sq_may_go(s, qp, &rule)) {
+        return ROCE_FETCH_NONE;
+    }
+    count = fakernic_sq_read(s, qp, available, rule, wqe);
+    if (count < 0) {
+        return fakernic_sq_broken(s, qp, wr, FAKERNIC_VENDOR_SQ_DMA);
+    }
+    if (rule && rule->act == ROCE_FAULT_DROP) {
+        /* There may be many dropped WQEs, so a later turn fetches the next. */
+        qp->sq_ci += MAX(count, 1);
+        fakernic_fault_stall(s, ROCE_FAULT_SEND_WQE, qpn, 0);
+        return ROCE_FETCH_NONE;
+    }
+    /* journey: fetch */
+    wr->opcode = hdr->opcode;
+    wr->flags = hdr->flags;
+    /* The start of the WQE after a bad one is unknown: assume one block. */
+    wr->format_error = count ? fakernic_decode_wqe(s, qp, wqe, wr)
+                             : FAKERNIC_VENDOR_SQ_FORMAT;
+    count = MAX(count, 1);
+    trace_fakernic_sq_wqe(s->name, qpn, wr->index, hdr->opcode, count,
+                          wr->format_error);
+    fakernic_record(s, WQE, 0, qpn, wr->index, hdr->opcode, count,
+                    wr->format_error);
+    qp->sq_ci += count;
+    /* journey: end */
+    fakernic_sq_null(s, wr);
+    wr->forced_status = 0;
+    if (rule && rule->act == ROCE_FAULT_FAIL) {
+        wr->forced_status = rule->status;
+        wr->forced_error = rule->code;
+    }
+    return ROCE_FETCH_OK;
+}
