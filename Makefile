@@ -14,12 +14,18 @@ BUILD := $(ENTER) ci/build.py
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
 
+# Kernels and other versions: ci/versions.
+MAIN := $(shell ci/versions.sh kernel main)
+OLD_KERNEL := $(shell ci/versions.sh kernel old)
+NEW_KERNEL := $(shell ci/versions.sh kernel new)
+LONG_KERNEL := $(shell ci/versions.sh kernel long)
+
 # Of make fuzz: seconds per target, and parallel jobs.
 SECONDS := 600
 JOBS := 1
-# Of make test-failing: 6.12 or debug; of make test-debug-kernel: debug, if it
+# Of make test-failing: the main kernel or debug; of make test-debug-kernel: debug, if it
 # is not kcsan.
-KERNEL := 6.12
+KERNEL := $(MAIN)
 DEBUG_KERNEL = $(or $(filter kcsan,$(KERNEL)),debug)
 # Of make soak.
 MINUTES := 60
@@ -32,8 +38,8 @@ LONG :=
 # Of make test-packages: Debian 13 or 12.
 RELEASE := 13
 # Of make test-qemu-versions and of make test-intree.
-QEMUS := 10.2
-LINUXES := 6.12
+QEMUS := $(shell ci/versions.sh qemu new)
+LINUXES := $(MAIN)
 
 help:
 	@echo 'make run             boot two VMs and show RDMA between them; V=1: with all'
@@ -54,9 +60,9 @@ help:
 	@echo 'make test-recipes    the recipes for containers and CI, in a plain Debian;'
 	@echo '                     the packages, those for other Debians too, lintian'
 	@echo 'make test-intree     the driver in a Linux tree: small kernels with =m and =y'
-	@echo '                     boot; of 6.12, or LINUXES="6.12 7.3"'
-	@echo 'make test-qemu-versions  the device in newer QEMUs: in 10.2, or'
-	@echo '                     QEMUS="10.2 11.1"'
+	@echo '                     boot; of $(MAIN), or LINUXES="$(MAIN) $(NEW_KERNEL)"'
+	@echo 'make test-qemu-versions  the device in newer QEMUs: in $(QEMUS), or'
+	@echo '                     QEMUS="$(shell ci/versions.sh qemu new long)"'
 	@echo 'make test-reproductions  today'"'"'s qtests against an older device: they fail'
 	@echo 'make timeline        four work requests as a page, packet by packet'
 	@echo 'make timeline-cost   what recording one costs, over 10,000 work requests'
@@ -101,7 +107,7 @@ build-rdma-core: root
 	@$(BUILD) rdma-core
 
 build-driver: root
-	@$(BUILD) driver-6.12
+	@$(BUILD) driver-$(MAIN)
 
 build-image: root
 	@$(BUILD) image
@@ -136,7 +142,7 @@ unit: root
 endif
 
 laws: root
-	@$(BUILD) root-test qemu rdma-core driver-6.12
+	@$(BUILD) root-test qemu rdma-core driver-$(MAIN)
 	@$(ENTER) ci/run_tests.py laws
 
 format: root
@@ -145,22 +151,22 @@ format: root
 
 # What known.py excuses and is true by now.
 tighten: root
-	@$(BUILD) root-test qemu rdma-core driver-6.12
+	@$(BUILD) root-test qemu rdma-core driver-$(MAIN)
 	@$(ENTER) make -s -C tests/laws tighten
 
 # Whether a mirror still has rdma-core 65's source, or a kernel of backports, is
 # not ours to decide: without it, the tests that want it fail.
 test: build
-	@$(BUILD) qemu-fuzz qemu-plugin uabi modules kernel-6.1 guest-test
+	@$(BUILD) qemu-fuzz qemu-plugin uabi modules kernel-$(OLD_KERNEL) guest-test
 	@$(ENTER) ci/programs.py
-	-@$(BUILD) kernel-7.3
-	-@$(BUILD) driver-7.2
+	-@$(BUILD) $(addprefix kernel-,$(NEW_KERNEL))
+	-@$(BUILD) $(addprefix driver-,$(LONG_KERNEL))
 	@$(ENTER) ci/run_tests.py
 
 test-quick: root
-	@$(BUILD) root-test qemu qemu-plugin relay rdma-core driver-6.12 driver-6.1
-	-@$(BUILD) driver-7.3
-	-@$(BUILD) driver-7.2
+	@$(BUILD) root-test qemu qemu-plugin relay rdma-core driver-$(MAIN) driver-$(OLD_KERNEL)
+	-@$(BUILD) $(addprefix driver-,$(NEW_KERNEL))
+	-@$(BUILD) $(addprefix driver-,$(LONG_KERNEL))
 	@$(ENTER) ci/run_tests.py --quick
 
 test-mutants: root
@@ -168,17 +174,17 @@ test-mutants: root
 	@$(ENTER) ci/run_tests.py mutants
 
 test-long: build
-	@$(BUILD) uabi modules kernel-6.1 guest-test
+	@$(BUILD) uabi modules kernel-$(OLD_KERNEL) guest-test
 	@$(ENTER) ci/programs.py --long
-	-@$(BUILD) rdma-core-65
-	-@$(BUILD) kernel-7.2
+	-@$(BUILD) rdma-core-new
+	-@$(BUILD) $(addprefix kernel-,$(LONG_KERNEL))
 	@$(ENTER) ci/run_tests.py long long-two long-other programs dkms-more
 
 # What keeps a netdev all the same is told by the log of its suite.
 test-link: build
-	@$(BUILD) qemu-plugin uabi modules kernel-6.1 guest-test
+	@$(BUILD) qemu-plugin uabi modules kernel-$(OLD_KERNEL) guest-test
 	@$(ENTER) ci/programs.py
-	-@$(BUILD) kernel-7.3
+	-@$(BUILD) $(addprefix kernel-,$(NEW_KERNEL))
 	@$(ENTER) env FAKERNIC_WIRE=link ci/run_tests.py pyverbs guest vm \
 		vm-other packaged
 
@@ -224,7 +230,7 @@ test-recipes: root
 test-debug-kernel: root
 	@$(BUILD) root-test qemu image guest-test kernel-$(DEBUG_KERNEL) modules
 	@$(ENTER) ci/programs.py
-	-@$(BUILD) rdma-core-65
+	-@$(BUILD) rdma-core-new
 	@$(ENTER) env FAKERNIC_VM_LOG=/cache/log/debug-kernel python3 -m pytest \
 		-c tests/vm/pytest.ini -o timeout=3000 --kernel=$(DEBUG_KERNEL) \
 		$(if $(LONG),--long) $(or $(addprefix tests/vm/,$(TESTS)),tests/vm)

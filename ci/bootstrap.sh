@@ -146,7 +146,7 @@ write_sources "deb deb-src" >"$work/root.sources"
 } >"$work/old.sources"
 
 # The proxy and the Acquire options that decide whether a mirror is accepted;
-# and a mirror may fail now and then. Nobody reads descriptions here.
+# retries, because a mirror may fail now and then. Descriptions are not needed.
 printf '%s\n' 'Acquire::Retries "3";' 'Acquire::Languages "none";' \
     >"$work/host.conf"
 apt-config dump | awk '

@@ -13,16 +13,14 @@ Steps that need nothing of each other can be made together: side by side.
   qemu-plugin  the device for Debian's QEMU binary /cache/build/qemu-plugin
   provider     the provider, in rdma-core's tree    /cache/build/rdma-core
   rdma-core    all of rdma-core, with rdma-provider/   /cache/build/rdma-core
-  rdma-core-65 a newer one, for its own tests    /cache/images/rdma-core-65.erofs
+  rdma-core-new  a newer one, for its own tests  /cache/images/rdma-core-new.erofs
   uabi         an older driver and provider, for the test that mixes ages
                                                       /cache/images/uabi.erofs
-  driver-6.12  kernel-driver/ for Debian 13        /cache/build/driver-6.12
-  driver-6.1   kernel-driver/ for Debian 12        /cache/build/driver-6.1
-  driver-7.3   for Debian 13's backports, which it fetches; also driver-7.2
-  kernel-6.1   a guest's kernel beside 6.12, with the driver; also kernel-7.3
-               and kernel-7.2
-  kernel-debug one that reports what drivers do wrong: ci/debug-kernel.sh
-  kernel-kcsan one that reports their data races: the same
+  driver-K     kernel-driver/ for kernel K of ci/versions; if it is in backports,
+               the step fetches it                  /cache/build/driver-K
+  kernel-K     for a guest: kernel K, not the main one, with the driver; debug
+               reports what drivers do wrong, kcsan their data races:
+               ci/debug-kernel.sh
   relay        the launcher's wire with faults      /cache/build/lab
   image        guest kernel, initrd, base, payload     /cache/images
   modules      what tests load into a kernel         /cache/images/modules.erofs
@@ -30,11 +28,11 @@ Steps that need nothing of each other can be made together: side by side.
   guest-test   the same of the guest                   /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
                (the provider for Debian 12: in its bookworm/)
-  packages-forky  the provider for rdma-core 65        /cache/packages/forky
+  packages-forky  the provider for rdma-core-new       /cache/packages/forky
   disk-13      plain Debian 13 with these packages     /cache/images
   disk-12      Debian 12
   all          the first ones, up to image, but those that only tests need:
-               qemu-fuzz, qemu-plugin, rdma-core-65, uabi, modules, other kernels
+               qemu-fuzz, qemu-plugin, rdma-core-new, uabi, modules, other kernels
 """
 
 import contextlib
@@ -51,6 +49,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+sys.path.insert(0, "/src/tests/lab")
+
+from fakernic_lab import versions   # noqa: E402
+
 import disk
 import image
 from progress import Progress
@@ -61,12 +63,12 @@ SOURCES = CACHE / "src"
 BUILD = CACHE / "build"
 LOG = CACHE / "log"
 # What the guest has by itself, and a kernel of the root's second stage.
-KERNELS = ("6.12",)
-OLD_KERNEL = "6.1"
-# Of backports: they come and go, so nothing but their own tests depends on them.
-NEW_KERNELS = ("7.3", "7.2")
-# Debian 13's, compiled here: ci/debug-kernel.sh.
-DEBUG_KERNELS = ("debug", "kcsan")
+KERNELS = (versions.MAIN_KERNEL,)
+OLD_KERNEL = versions.OLD_KERNEL
+# Fetched: they come and go, so nothing but their own tests depends on them.
+NEW_KERNELS = versions.listed("kernel", "new", "long")
+# The main one, compiled here: ci/debug-kernel.sh.
+DEBUG_KERNELS = versions.listed("kernel", "watch")
 JOBS = str(os.cpu_count() or 1)
 # What a shell script sources: ". /src/ci/apt.sh".
 SOURCED = re.compile(r'^\s*\. (?:/src|"\$top)/([\w./-]+)', re.M)
@@ -114,8 +116,10 @@ RDMA_OPTIONS = [
 
 # Of the newer rdma-core its tests are wanted and what they import, mlx5 and efa
 # among it; fast to compile rather than fast.
-NEW_RDMA = "65.0"
-NEW_RDMA_PREFIX = "/opt/rdma-core-65"
+NEW_RDMA = versions.listed("rdma-core", "new")[0]
+NEW_RDMA_NAME = "rdma-core-new"
+NEW_RDMA_ABI = NEW_RDMA.split(".", maxsplit=1)[0]   # private ABI, since release 57
+NEW_RDMA_PREFIX = f"/opt/{NEW_RDMA_NAME}"
 NEW_RDMA_OPTIONS = [
     "-GNinja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_C_FLAGS_RELEASE=-O1",
     "-DENABLE_STATIC=0", "-DNO_MAN_PAGES=1", "-DNO_PYVERBS=0",
@@ -124,7 +128,8 @@ NEW_RDMA_OPTIONS = [
     f"-DCMAKE_INSTALL_SYSCONFDIR={NEW_RDMA_PREFIX}/etc",
 ]
 NEW_RDMA_TARGETS = ["libibverbs.so", "librdmacm.so", "libmlx5.so", "libefa.so",
-                    "libfakernic-rdmav65.so", "librxe-rdmav65.so"]
+                    *(f"lib{name}-rdmav{NEW_RDMA_ABI}.so"
+                      for name in ("fakernic", "rxe"))]
 
 
 class StepFailed(Exception):
@@ -437,10 +442,18 @@ def stage_new_rdma_core(source, target, root):
         if path.exists():
             shutil.copy(path, library, follow_symlinks=False)
     for name in ("fakernic", "rxe"):
-        shutil.copy(target / f"lib/lib{name}-rdmav65.so", library / "libibverbs")
+        shutil.copy(target / f"lib/lib{name}-rdmav{NEW_RDMA_ABI}.so", library / "libibverbs")
         (root / f"etc/libibverbs.d/{name}.driver").write_text(f"driver {name}\n")
     shutil.copytree(target / "python/pyverbs", root / "python/pyverbs")
     shutil.copytree(source / "tests", root / "tests")
+
+
+def fetch_new_rdma_core(this):
+    """Its source under a name that stays when the release changes."""
+    this.run(SRC / "ci/fetch-source.sh", "rdma-core", NEW_RDMA)
+    link = Path("/opt/sources") / NEW_RDMA_NAME
+    link.unlink(missing_ok=True)
+    link.symlink_to(f"rdma-core-{NEW_RDMA_ABI}")
 
 
 def build_new_rdma_core():
@@ -448,23 +461,23 @@ def build_new_rdma_core():
     own = digest([NEW_RDMA, NEW_RDMA_OPTIONS, NEW_RDMA_TARGETS],
                  [SRC / "rdma-provider", SRC / "firmware-spec/include",
                   SRC / "kernel-driver/uapi", fetch])
-    with step("rdma-core-65", own, f"rdma-core {NEW_RDMA} for its tests") as this:
+    with step(NEW_RDMA_NAME, own, f"rdma-core {NEW_RDMA} for its tests") as this:
         if this is None:
             return
         # No test may find that of an earlier provider when this fails.
-        (image.IMAGES / "rdma-core-65.erofs").unlink(missing_ok=True)
-        this.run(fetch, "rdma-core", NEW_RDMA)
-        source = unpack(this, "rdma-core-65")
+        (image.IMAGES / f"{NEW_RDMA_NAME}.erofs").unlink(missing_ok=True)
+        fetch_new_rdma_core(this)
+        source = unpack(this, NEW_RDMA_NAME)
         overlay(this, SRC / "rdma-provider/overlay.sh", source)
-        target = BUILD / "rdma-core-65"
+        target = BUILD / NEW_RDMA_NAME
         configure_rdma_core(this, source, target, NEW_RDMA_OPTIONS)
         ninja = (target / "build.ninja").read_text(encoding="utf-8")
         modules = re.findall(r"^build (python/pyverbs/\S+\.so):", ninja, re.M)
         this.run("ninja", "-C", target, *NEW_RDMA_TARGETS, *modules)
-        root = BUILD / "image/rdma-core-65"
+        root = BUILD / "image" / NEW_RDMA_NAME
         stage_new_rdma_core(source, target, root)
         image.IMAGES.mkdir(parents=True, exist_ok=True)
-        image.erofs(this, root, "rdma-core-65.erofs")
+        image.erofs(this, root, f"{NEW_RDMA_NAME}.erofs")
 
 
 def fetch_kernel(kernel):
@@ -620,13 +633,13 @@ def build_forky_packages():
     own = digest([NEW_RDMA], [SRC / "ci/fetch-source.sh"])
     with step("fetch-rdma-core", own, f"source of rdma-core {NEW_RDMA}") as this:
         if this is not None:
-            this.run(SRC / "ci/fetch-source.sh", "rdma-core", NEW_RDMA)
+            fetch_new_rdma_core(this)
     build_root_test()
     build_package("provider", "forky")
 
 
 def make_packages(build, folder):
-    """For whoever wants to have them: where they are is told."""
+    """Builds packages and prints their folder."""
     build()
     print(f"  the packages are in {HOST_CACHE}/{folder}", flush=True)
 
@@ -642,7 +655,7 @@ STEPS = {
     "qemu-plugin": build_qemu_plugin,
     "provider": build_provider,
     "rdma-core": build_rdma_core,
-    "rdma-core-65": build_new_rdma_core,
+    "rdma-core-new": build_new_rdma_core,
     "uabi": build_uabi,
     "relay": build_relay,
     "modules": lambda: image.build_modules(step, digest,
@@ -662,7 +675,7 @@ for _kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
     STEPS[f"kernel-{_kernel}"] = functools.partial(build_kernel, _kernel)
 
 # Not a part of "all".
-EXTRA = ("qemu-fuzz", "qemu-plugin", "rdma-core-65", "uabi", "modules",
+EXTRA = ("qemu-fuzz", "qemu-plugin", NEW_RDMA_NAME, "uabi", "modules",
          "root-test", "guest-test", "packages", "packages-forky", "disk-13",
          "disk-12",
          *(f"{what}-{kernel}" for what in ("driver", "kernel")

@@ -43,7 +43,7 @@ for kernel in "$@"; do
     report $? "it has a PCI alias, its kernel's magic and a signature"
 done
 
-run_dkms build 5.10.0-1-amd64 /opt/kernels/6.1.headers
+run_dkms build 5.10.0-1-amd64 "$(kernel_folder "$(/src/ci/versions.sh kernel old)").headers"
 [ $? = 77 ] && grep -q BUILD_EXCLUSIVE "$log"
 report $? "dkms leaves out a kernel that the package does not name"
 

@@ -11,12 +11,13 @@ set -eu
 
 jobs=$1
 kernel=$2
-source=/cache/src/linux-6.12
+main=$(/src/ci/versions.sh kernel main)
+source=/cache/src/linux-$main
 build=/cache/build/linux-$kernel
 target=/cache/kernels/$kernel
 config=$build/wanted.config
 
-/src/ci/fetch-linux.sh 6.12
+/src/ci/fetch-linux.sh "$main"
 
 mkdir -p "$build" /cache/kernels
 case $kernel in

@@ -28,8 +28,8 @@ INSTALLED = {"13": ("fakernic-dkms", "fakernic-provider"),
              "12": ("fakernic-dkms", "bookworm/fakernic-provider",
                     "fakernic-lab-guest")}
 
-# What somebody who wants to use RDMA in a machine of their own has; with that
-# which the packages depend on, so that they come without a network.
+# What the machine of an RDMA user has, and what the packages depend on: they are
+# installed without a network.
 SYSTEM = """
 systemd-sysv udev dbus linux-image-amd64 linux-headers-amd64
 linux-image-cloud-amd64 linux-headers-cloud-amd64 initramfs-tools zstd kmod dkms iproute2 iputils-ping ethtool pciutils

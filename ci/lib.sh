@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Shared by the shell scripts here: where the cache is, how a step is shown,
-# how a failure is told (one line that says what to do), and the key of the
+# how a failure is shown (one line that says what to do), and the key of the
 # Debian root. Sourced with $top set to the checkout; POSIX sh.
 
 cache=${FAKERNIC_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/fakernic}
@@ -63,7 +63,8 @@ packages() { # build|guest
 # Of its first stage; root-test.sh adds the second to any.
 root_key() {
     { sed '/^# Second stage/,$d' "$top/ci/packages.txt" &&
-        cat "$top/ci/root-setup.sh" "$top/ci/kernel.sh"; } |
+        cat "$top/ci/root-setup.sh" "$top/ci/kernel.sh" &&
+        "$top/ci/versions.sh" kernel main; } |
         sha256sum | cut -c1-12
 }
 

@@ -144,6 +144,6 @@ class Running:
               end="" if self.terminal else "\n", flush=True)
 
     def clear(self):
-        """For a line of somebody else's."""
+        """Makes room for a line of another program."""
         if self.terminal:
             print("\r\x1b[K", end="", flush=True)

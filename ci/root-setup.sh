@@ -7,8 +7,8 @@
 #
 #   /opt/sources/{qemu,rdma-core}   upstream's part of Debian's source packages;
 #                                   of QEMU also Debian's part, for the plug-in
-#   /opt/kernels/6.12               kernel image and modules
-#   /opt/kernels/6.12.headers       a link to the headers in /usr/src
+#   /opt/kernels/K               image and modules of the main kernel
+#   /opt/kernels/K.headers       a link to the headers in /usr/src
 #   /opt/old.sources                where Debian 12's packages are, for root-test.sh
 set -eux
 
@@ -33,7 +33,7 @@ done
 cd /
 
 . /src/ci/kernel.sh
-kernel 6.12
+kernel "$(/src/ci/versions.sh kernel main)"
 
 apt-get clean
 touch /.fakernic-ready

@@ -3,11 +3,11 @@
 #
 # root-test.sh, inside the root: its second stage, which only tests and packages
 # need. What the first stage had installed is kept in /opt/first-stage.status:
-# the build steps are keyed by it, so that none is made again for this. The guest
+# the build steps are keyed by it, so that this stage causes no rebuild. The guest
 # is cut from its /etc, kept in /opt/first-stage.etc. Does nothing when the root
 # has it.
 #
-#   /opt/kernels/6.1, 6.1.headers   Debian 12's kernel, as root-setup.sh has 6.12
+#   /opt/kernels/K, K.headers       Debian 12's kernel
 #   /opt/libibverbs-12              the headers of Debian 12's libibverbs, its version
 #   /opt/checkpatch                 the kernel's checkpatch.pl and its word lists
 #   /opt/sources/libfabric          libfabric's tests are in its source only
@@ -18,8 +18,8 @@ exec 9>/.fakernic-test.lock
 flock 9
 # One line for both kinds: a package may be of both.
 wanted=$(sed -n 's/^\(guest-\)\?test //p' /src/ci/packages.txt | tr '\n' ' ')
-key=$({ echo "$wanted" && cat /src/ci/root-test.sh /src/ci/kernel.sh; } |
-    sha256sum)
+key=$({ echo "$wanted" && cat /src/ci/root-test.sh /src/ci/kernel.sh &&
+    /src/ci/versions.sh kernel main old; } | sha256sum)
 if [ "$(cat /.fakernic-test 2>/dev/null)" = "$key" ]; then
     exit 0
 fi
@@ -48,7 +48,7 @@ apt-get update --error-on=any
 apt-get install -y --no-install-recommends --no-upgrade $wanted
 
 . /src/ci/kernel.sh
-kernel 6.1
+kernel "$(/src/ci/versions.sh kernel old)"
 
 # A provider is compiled with what its libibverbs was, and mirrors have been seen
 # without that source: of the public headers any has the package.
@@ -80,11 +80,12 @@ mpi_headers
 
 # Header packages do not ship checkpatch.pl; the kernel's source package does.
 checkpatch() {
+    main=$(/src/ci/versions.sh kernel main)
     tmp=$(mktemp -d)
     chmod 755 "$tmp"
-    (cd "$tmp" && apt-get download linux-source-6.12 && dpkg-deb -x ./*.deb .)
+    (cd "$tmp" && apt-get download "linux-source-$main" && dpkg-deb -x ./*.deb .)
     mkdir -p /opt/checkpatch
-    tar -xf "$tmp"/usr/src/linux-source-6.12.tar.xz -C /opt/checkpatch \
+    tar -xf "$tmp"/usr/src/linux-source-$main.tar.xz -C /opt/checkpatch \
         --strip-components=2 --wildcards --occurrence=1 \
         '*/scripts/checkpatch.pl' '*/scripts/spelling.txt' \
         '*/scripts/const_structs.checkpatch'

@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 
 import build
-from build import BUILD, HOST_CACHE, LOG, SRC
+from build import BUILD, HOST_CACHE, LOG, SRC, versions
 from progress import Running
 
 HOST_LOG = f"{HOST_CACHE}/log"
@@ -64,15 +64,15 @@ BEGIN = ("vm", "guest", "vm-other", "lab-vm", "dkms", "fuzz", "qtest", "net",
 BY_PYTEST = (*VM_SUITES, "timeline", "bench", "lab", "plugin")
 # Debian's own, with the plug-in.
 PACKAGED_QEMU = BUILD / "qemu-plugin/qemu-system-x86_64-fakernic"
-PYVERBS = ("pyverbs", "pyverbs_65")
-# Of a failed test, so many remarks before it are shown at most; and these lines
-# wherever they are (GLib's seed repeats what qtest drew).
+PYVERBS = ("pyverbs", "pyverbs_new")
+# A failed test shows at most this number of remarks before it, and these lines
+# wherever they are (with GLib's seed the random numbers of a qtest repeat).
 REMARKS = 30
 TELLING = ("ERROR", "Bail out!", "SUMMARY:", "# random seed", "# reproduce:")
 
 
 def suite_folder(name):
-    """Where make builds a suite; nobody else does."""
+    """Where make, and only make, builds a suite."""
     return BUILD / f"suite-{name}"
 
 
@@ -113,7 +113,9 @@ def tests_in(folder, *arguments, limit=900):
              *(arguments or [str(SRC / "tests" / folder)])], limit, {})
 
 
-def dkms_tests(*kernels):
+def dkms_tests(*roles):
+    """The package of the driver with the kernels of these roles."""
+    kernels = versions.listed("kernel", *roles)
     return ["sh", str(SRC / "ci/check_dkms.sh"), *kernels], 1200, {}
 
 
@@ -143,8 +145,8 @@ def suites(quick):
                  900, {}),
         "driver": (["sh", str(SRC / "ci/check_driver.sh")], 900, {}),
         "docs": ([sys.executable, str(SRC / "ci/check_docs.py")], 300, {}),
-        "dkms": dkms_tests("7.3", "6.1"),
-        "dkms-more": dkms_tests("7.2", "6.12"),
+        "dkms": dkms_tests("new", "old"),
+        "dkms-more": dkms_tests("long", "main"),
         "qtest": ([str(BUILD / "qemu/tests/qtest/fakernic-test"), "--tap"], 600,
                   {"QTEST_QEMU_BINARY":
                    str(BUILD / "qemu/qemu-system-x86_64")}),

@@ -3,8 +3,8 @@
 #
 # build.sh NAME [VARIANT], inside the root: builds the Debian packages of
 # ci/packages/NAME into /cache/packages (of a variant: /cache/packages/VARIANT).
-# Does nothing when nothing that goes into them has changed. What a package's
-# folder holds is told in README.md.
+# Does nothing when nothing that goes into them has changed. README.md says
+# what the folder of a package holds.
 set -eu
 
 die() {
@@ -32,9 +32,14 @@ scratch=/cache/build/package-$label
 stamp=/cache/build/package-$label.stamp
 log=/cache/log/package-$label.log
 
-# One line each: a path of the checkout, or an absolute one of the root.
+# One line each: a path of the checkout, or an absolute one of the root. @ROLE@
+# stands for the kernel of that role.
+main=$("$top/ci/versions.sh" kernel main)
+old=$("$top/ci/versions.sh" kernel old)
+
 inputs() {
-    cat "$here/inputs${variant:+.$variant}" | sed -e 's/#.*//' -e '/^ *$/d'
+    cat "$here/inputs${variant:+.$variant}" | 
+        sed -e 's/#.*//' -e '/^ *$/d' -e "s/@main@/$main/" -e "s/@old@/$old/"
 }
 
 # The files of an input; byte code and editors' leavings are none of them.

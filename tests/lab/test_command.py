@@ -32,6 +32,7 @@ from fakernic_lab.lab import MARK, NODES_MAX, Lab, parse_mount, prepare_out
 from fakernic_lab.machine import Machine
 from fakernic_lab.qmp import QMP, QMPError
 from fakernic_lab.timeline.records import RecordError
+from fakernic_lab.versions import MAIN_KERNEL
 
 HERE = Path(__file__).parent
 CANNOT = 125
@@ -49,7 +50,7 @@ REFUSED = {
     ("--mount", "/nosuch:/x", "--", "a"): "/nosuch is no folder",
     ("--mount", "/etc:/", "--", "a"): "not over",
     ("--mount", "/etc:/x", "--mount", "/tmp:/x", "--", "a"): "same place",
-    ("--kernel", "5.10", "--", "a"): "one of 6.12, 6.1",
+    ("--kernel", "5.10", "--", "a"): f"one of {MAIN_KERNEL}, ",
     ("--initrd", "x", "--", "a"): "--initrd needs",
     ("--image", "/nosuch.qcow2", "--", "a"): "/nosuch.qcow2: No such file",
     ("--image", "/etc/hostname", "--append", "x", "--", "a"): "need --kernel",

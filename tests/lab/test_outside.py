@@ -28,6 +28,7 @@ from fakernic_lab.errors import CommandFailed, GuestCrashed, LabError
 from fakernic_lab.images import DiskImage
 from fakernic_lab.machine import Machine, Mount, Nic
 from fakernic_lab.qmp import TIMEOUT_S, QMPError
+from fakernic_lab.versions import OLD_KERNEL
 
 CANNOT = 125
 LOST = 120
@@ -558,8 +559,8 @@ def test_pytest_in_an_image_without_9p():
 
 def test_pytest_with_a_kernel_of_ones_own():
     """As the command's options do."""
-    found = keeper([], lab_kernel="6.1", lab_append="quiet").arguments({})["image"]
-    assert (found.kernel, found.append) == ("6.1", "quiet")
+    found = keeper([], lab_kernel=OLD_KERNEL, lab_append="quiet").arguments({})["image"]
+    assert (found.kernel, found.append) == (OLD_KERNEL, "quiet")
     found = keeper([], lab_image="/disk", lab_kernel="/vmlinuz",
                    lab_initrd="/initrd").arguments({})["image"]
     assert isinstance(found, DiskImage)

@@ -12,12 +12,17 @@ import fnmatch
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'lab'))
+
+from fakernic_lab import versions
 from headers import HW_INCLUDE, SpecError, UAPI_INCLUDE
 
 CACHE = Path('/cache')
+DRIVER_STEP = f'driver-{versions.MAIN_KERNEL}'
 ENGINE = 'qemu-hw/roce'
 DEVICE = 'qemu-hw/device'
 DRIVER = 'kernel-driver'
@@ -30,10 +35,10 @@ BUILT = {
     DEVICE: ({'qemu-hw': 'src/qemu/hw/net/fakernic',
               HW_INCLUDE: 'src/qemu/include'},
              'build/qemu/*.p/hw_net_fakernic_device_{}.c.o', 'qemu'),
-    DRIVER: ({DRIVER: 'build/driver-6.12/kernel-driver',
-              UAPI_INCLUDE: 'build/driver-6.12/kernel-driver/uapi',
-              HW_INCLUDE: 'build/driver-6.12/firmware-spec/include'},
-             'build/driver-6.12/kernel-driver/{}.o', 'driver-6.12'),
+    DRIVER: ({DRIVER: f'build/{DRIVER_STEP}/kernel-driver',
+              UAPI_INCLUDE: f'build/{DRIVER_STEP}/kernel-driver/uapi',
+              HW_INCLUDE: f'build/{DRIVER_STEP}/firmware-spec/include'},
+             f'build/{DRIVER_STEP}/kernel-driver/{{}}.o', DRIVER_STEP),
     PROVIDER: ({PROVIDER: 'src/rdma-core/providers/fakernic',
                 HW_INCLUDE: 'src/rdma-core/providers/fakernic',
                 UAPI_INCLUDE: 'src/rdma-core/kernel-headers'},

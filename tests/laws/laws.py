@@ -20,6 +20,7 @@ from pathlib import Path
 import callgraph
 import layout
 import owners
+import texts
 from headers import HW_INCLUDE, SpecError, strip_comments
 
 FUNCTION_LINES = 70
@@ -100,7 +101,7 @@ def formatted(tree, names=()):
 
 
 def columns(tree):
-    """C files keep to 80 columns, but for texts, which are not broken"""
+    """C files keep to 80 columns, except texts, which are not broken"""
     return [(name, f'{name}:{number}: {layout.width(line)} columns')
             for name in layout.files(tree)
             for number, line in enumerate(tree.read(name).split('\n'), 1)
@@ -607,7 +608,7 @@ def tests_named(tree):
     """each file of tests that the tables of STATUS.md name exists"""
     known = {path.stem for folder in ('tests/unit', 'tests/vm')
              for path in tree.path(folder).glob('test_*.*')}
-    known |= set(re.findall(r'^(test_\w+)\.', tree.read('tests/vm/pyverbs_56.txt'),
+    known |= set(re.findall(r'^(test_\w+)\.', tree.read('tests/vm/pyverbs_main.txt'),
                             re.M))
     return [(name, f'{STATUS}: no {name} in tests/unit or tests/vm')
             for row in re.findall(r'^\|.*', tree.read(STATUS), re.M)
@@ -622,7 +623,8 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
         formatted, columns, schema_comments, checkpatch, function_length,
         parameter_count, no_todo, document_links, recipe_files, readme_length,
         change_log, make_targets, run_builds_little, targets_tell, unit_map,
-        ways_in, doors_gated, memory_of_dma, entries_copied, fault_cells, tests_named)
+        ways_in, doors_gated, memory_of_dma, entries_copied, fault_cells, tests_named,
+        texts.plain_english, texts.versions_listed)
 
 
 def run(law, tree):

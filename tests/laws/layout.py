@@ -9,7 +9,7 @@ holds the same words as the writer's, stays within 80 columns, and is neither of
 a macro nor the rest of a comment that began behind code. Of a line with columns,
 that is more than one blank in a row, only the indentation is taken.
 
-Comments that are longer than a line are filled anew, rulers are cut.
+Comments that are longer than a line are filled again, rulers are cut.
 """
 
 import difflib
@@ -99,7 +99,7 @@ def cut_ruler(line):
 
 
 def refill(text):
-    """Paragraphs of block comments with lines too long are filled anew."""
+    """Paragraphs of block comments with lines too long are filled again."""
     result, paragraph, prefix = [], [], None
 
     def flush():

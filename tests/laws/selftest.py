@@ -22,6 +22,7 @@ import callgraph
 import laws
 import owners
 import progress
+import texts
 from headers import SpecError, Tree
 
 AREAS = ('firmware-spec', 'qemu-hw', 'kernel-driver', 'rdma-provider')
@@ -40,7 +41,7 @@ def copy_of(tree, work):
     shutil.copy(tree.path('.clang-format'), work)
     Path(work, 'ci').mkdir()
     for name in ('README.md', 'CONTRIBUTING.md', 'CHANGES', 'VERSION', 'Makefile',
-                 'ci/build.py', 'tests/STATUS.md'):
+                 'ci/build.py', 'ci/versions', 'tests/STATUS.md'):
         shutil.copy(tree.path(name), Path(work, name))
     return Tree(work)
 
@@ -360,6 +361,10 @@ TESTS = (
     planted(laws.fault_cells, 'qemu-hw/fault/rules.c',
             '{ "page-list", ON_READS }', '{ "page-list", ON_STORES }',
             'page-list-duplicate'),
+    planted(texts.plain_english, 'README.md', '# fakernic\n',
+            '# fakernic\nThe device is told.\n', 'README.md:3'),
+    planted(texts.versions_listed, 'ci/build.py', 'BUILD = ',
+            'KERNEL = "%s"\nBUILD = ' % build.KERNELS[0], 'ci/build.py'),
     planted(laws.tests_named, 'tests/STATUS.md', 'vm: test_atomics |',
             'vm: test_planted |', 'test_planted'),
 )

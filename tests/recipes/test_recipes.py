@@ -226,7 +226,7 @@ def test_mine(lab):
 
 
 def test_pytest_finds_the_plugin_of_the_package(plain):
-    """Nobody names it; nor the manual page and the completion."""
+    """Without a -p option. The manual page and the completion are there, too."""
     plain.step("apt-get update; apt-get install -y --no-install-recommends "
                "python3-pytest ./fakernic-packages/fakernic-qemu_*.deb "
                "./fakernic-packages/fakernic-lab*_*.deb", folder=CHECKOUT)

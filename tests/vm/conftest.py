@@ -9,6 +9,7 @@ import pytest
 from fakernic_test import rdma      # first: it sets the path of fakernic_lab
 from fakernic_test.lab import Lab, RUNS, WIRES, lost_wakeups
 from fakernic_lab.images import DEBUG_KERNELS, DEBUG_PATIENCE
+from fakernic_lab.versions import MAIN_KERNEL
 
 
 # The network device behind each RDMA driver.
@@ -20,7 +21,7 @@ DURATIONS = RUNS / "durations"
 def pytest_configure(config):
     config.addinivalue_line(
         "markers", "guests(count, kernel, driver, relay, **properties): what "
-        "the test's guests are; two with Linux 6.12 and fakernic without it")
+        "the test's guests are; two with the main kernel and fakernic without it")
     if config.getoption("--wire"):
         os.environ["FAKERNIC_WIRE"] = config.getoption("--wire")
     config.addinivalue_line(
@@ -44,14 +45,14 @@ def pytest_addoption(parser):
                      "hundred times and more")
     parser.addoption("--wire", choices=WIRES, help="what joins the guests; "
                      "$FAKERNIC_WIRE, or netdev, without it")
-    parser.addoption("--kernel", default="6.12", help="what boots instead of "
-                     "6.12 where a test does not ask for its kernel")
+    parser.addoption("--kernel", default=MAIN_KERNEL, help="the kernel of tests "
+                     "that ask for none")
     parser.addoption("--guests", choices=("one", "two", "other"),
                      help="run the tests that want one guest, the usual two, or "
                      "any others")
 
 
-USUAL = {"count": 2, "kernel": "6.12", "driver": "fakernic"}
+USUAL = {"count": 2, "kernel": MAIN_KERNEL, "driver": "fakernic"}
 
 
 def wanted_guests(node):

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from fakernic_lab.versions import MAIN_KERNEL, OLD_KERNEL
 from fakernic_test import rdma
 
 pytestmark = pytest.mark.guests(count=1)
@@ -47,7 +48,7 @@ def test_refusals(ports, program):
     judge(ports[0], program)
 
 
-@pytest.mark.guests(kernel=("6.1", "6.12"))
+@pytest.mark.guests(kernel=(OLD_KERNEL, MAIN_KERNEL))
 @EACH
 def test_refusals_on_the_old_kernel(ports, program):
     judge(ports[0], program)

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from fakernic_lab import faults, images
+from fakernic_lab.versions import MAIN_KERNEL
 from fakernic_test import rdma
 from fakernic_test.lab import mount
 from fakernic_test.nvme import TARGET_AGAIN, Storage
@@ -47,7 +48,7 @@ PLACES_AT_LEAST = {ONE: 280, ALL: 280, KERNELS: 28, BESIDES: 33, BESIDES_ALL: 5,
 FEWER = {"debug": {THE_HARDWARE: 59, THE_REST: 125}}
 # Kernels where all places fail, except those of a suspend: others take less than a
 # second each.
-WHOLE_ON = "6.12"
+WHOLE_ON = MAIN_KERNEL
 
 # The device may have come up without some objects, or not at all: dead, or without
 # an RDMA device.

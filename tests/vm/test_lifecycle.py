@@ -18,13 +18,14 @@ import time
 import pytest
 
 from fakernic_lab import images
+from fakernic_lab.versions import MAIN_KERNEL
 from fakernic_test import rdma
 from fakernic_test.lab import find_disk
 from fakernic_test.recovery import (NATIVE_HOTPLUG, SYSFS, ConfiguredPort, bus_error,
                                    fatal_bus_error, rebind, reset, until)
 from fakernic_test.traffic import HOST, TARGET, Detached, Traffic, across
 
-KERNEL, INITRD = (images.images() / f"{name}-6.12"
+KERNEL, INITRD = (images.images() / f"{name}-{MAIN_KERNEL}"
                   for name in ("vmlinuz", "initrd"))
 DISKS = (*images.disk(KERNEL), *images.disk(INITRD))
 GUESTS = {"options": {"extra": (*NATIVE_HOTPLUG, *DISKS)}}
@@ -321,7 +322,7 @@ def next_kernel(port):
 REBOOTS = {"restart": restart, "kexec": next_kernel}
 
 
-@pytest.mark.guests(kernel="6.12", **GUESTS)
+@pytest.mark.guests(kernel=MAIN_KERNEL, **GUESTS)
 @pytest.mark.parametrize("event, side", cases(
     "", "restart-target restart-host kexec-target kexec-host"))
 def test_reboot_under_load(ports, lab, event, side):

@@ -3,15 +3,17 @@
 
 import pytest
 
+from fakernic_lab.versions import MAIN_KERNEL, listed
 from fakernic_test import rdma
 
-KERNELS = {"7.3": (), "7.2": (pytest.mark.long,)}
+KERNELS = {**dict.fromkeys(listed("kernel", "new"), ()),
+           **dict.fromkeys(listed("kernel", "long"), (pytest.mark.long,))}
 
 
 def on(kernel):
     """Returns the mark of a test whose first guest has this kernel."""
     return pytest.param(kernel, id=kernel, marks=(pytest.mark.guests(
-        kernel=(kernel, "6.12")), *KERNELS[kernel]))
+        kernel=(kernel, MAIN_KERNEL)), *KERNELS[kernel]))
 
 
 NEW = pytest.mark.parametrize("kernel", [on(kernel) for kernel in KERNELS])

@@ -10,6 +10,7 @@ import re
 import pytest
 
 from fakernic_lab import faults
+from fakernic_lab.versions import MAIN_KERNEL, OLD_KERNEL
 from fakernic_test import rdma
 
 CASES = ("given_back", "stolen", "atomics", "forked", "unmapped_locally",
@@ -69,7 +70,7 @@ def test_refused_page_answer_is_repeated(ports):
     judge_busy(ports[0], "UPDATE_PAGES", "never_mapped")
 
 
-@pytest.mark.guests(kernel=("6.1", "6.12"))
+@pytest.mark.guests(kernel=(OLD_KERNEL, MAIN_KERNEL))
 def test_old_kernel_pages_on_demand(ports):
     judge(ports[0].guest.run("rdma_odp", 200), CASES)
 

@@ -3,16 +3,18 @@
 
 import pytest
 
+from fakernic_lab.versions import MAIN_KERNEL, OLD_KERNEL
 from fakernic_test import rdma, tstamp
 
-OLD = pytest.mark.guests(kernel="6.1")
-MIXED = pytest.mark.guests(kernel=("6.1", "6.12"))
+OLD = pytest.mark.guests(kernel=OLD_KERNEL)
+MIXED = pytest.mark.guests(kernel=(OLD_KERNEL, MAIN_KERNEL))
 
 
 @MIXED
 def test_kernel_versions(ports):
     versions = [port.guest.check("uname -r") for port in ports]
-    assert versions[0].startswith("6.1.") and versions[1].startswith("6.12.")
+    assert versions[0].startswith(f"{OLD_KERNEL}.") and versions[1].startswith(
+        f"{MAIN_KERNEL}.")
 
 
 @MIXED

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Unmodified tests of rdma-core 56.1, against the device in loopback.
+"""Unmodified tests of rdma-core, against the device in loopback.
 
-pyverbs_56.txt has the expected result of each test. Tests of other vendors'
+pyverbs_main.txt has the expected result of each test. Tests of other vendors'
 devices (mlx5, efa) are not run. `make test-long` runs the same tests on
 Soft-RoCE in one guest, and the table of tests/STATUS.md must have both
 results.
@@ -14,7 +14,7 @@ import pytest
 
 from fakernic_test import pyverbs, rdma
 
-SUITE = pyverbs.Suite("56", "/usr/share/rdma-core-tests")
+SUITE = pyverbs.Suite("main", "/usr/share/rdma-core-tests")
 STATUS = Path(__file__).parents[1] / "STATUS.md"
 
 # A NIC for Soft-RoCE. Its hub has an unused second port: if its frames had no

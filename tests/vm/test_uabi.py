@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from fakernic_lab import images
+from fakernic_lab.versions import MAIN_KERNEL
 from fakernic_test import rdma
 from fakernic_test.lab import mount
 
@@ -19,7 +20,7 @@ IMAGE = images.images() / "uabi.erofs"
 NAME = "libfakernic-rdmav34.so"
 
 # The older driver was built for this kernel.
-pytestmark = pytest.mark.guests(kernel="6.12", options={"extra": tuple(images.disk(IMAGE))})
+pytestmark = pytest.mark.guests(kernel=MAIN_KERNEL, options={"extra": tuple(images.disk(IMAGE))})
 
 
 @pytest.fixture(autouse=True)

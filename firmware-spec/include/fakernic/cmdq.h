@@ -499,7 +499,7 @@ FAKERNIC_SIZE(struct fakernic_mcast_req, 24);
 /* The numbers are those of enum ibv_flow_attr_type. */
 enum fakernic_flow_type {
 	FAKERNIC_FLOW_NORMAL		= 0,	/* frames that match */
-	FAKERNIC_FLOW_ALL_DEFAULT	= 1,	/* frames nobody else takes */
+	FAKERNIC_FLOW_ALL_DEFAULT	= 1,	/* frames nothing else takes */
 	FAKERNIC_FLOW_MC_DEFAULT	= 2,	/* the multicast of these */
 	FAKERNIC_FLOW_SNIFFER		= 3,	/* a copy of every frame */
 };

@@ -116,7 +116,7 @@ struct fakernic_qp_attr {
 	__u8 min_rnr_timer;	/* 5 bits, IBTA table 45 */
 	__u8 timeout;		/* 5 bits: 4.096 us << timeout, 0: never */
 	__u8 retry_cnt;		/* 3 bits */
-	__u8 rnr_retry;		/* 3 bits, 7: for ever */
+	__u8 rnr_retry;		/* 3 bits, 7: no limit */
 	__u8 alt_timeout;
 	__u8 sqd_async_notify;	/* 0 or 1 */
 	__u8 sq_draining;	/* QUERY_QP only: SQD, not yet drained */

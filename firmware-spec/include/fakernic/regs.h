@@ -101,8 +101,8 @@
 #define FAKERNIC_STATUS_ENABLED		FAKERNIC_BITS(1, 1)
 /* The device has stopped; FATAL_CODE says why; only RESET (or FLR) helps. */
 #define FAKERNIC_STATUS_FATAL		FAKERNIC_BITS(2, 2)
-/* With ENABLED: since power-on somebody has asked the device to misbehave, and
- * what it does may be that and no bug. RESET does not end it.
+/* With ENABLED: the device has had fault rules since power-on, so an error may
+ * be the effect of a rule and no bug. RESET does not clear it.
  */
 #define FAKERNIC_STATUS_FAULTS		FAKERNIC_BITS(3, 3)
 

@@ -15,7 +15,7 @@ enum fakernic_stat {
 	FAKERNIC_STAT_RX_FRAMES,
 	FAKERNIC_STAT_RX_BYTES,
 	FAKERNIC_STAT_RX_NO_BUFFER,	/* Ethernet frame, empty port RQ */
-	FAKERNIC_STAT_RX_FILTERED,	/* not for this MAC, or for nobody */
+	FAKERNIC_STAT_RX_FILTERED,	/* not for this MAC, or for no queue */
 	FAKERNIC_STAT_RX_OVERSIZE,	/* longer than the port's MTU allows */
 	FAKERNIC_STAT_TX_DROPPED,	/* link down, or longer than the MTU */
 	/* RoCEv2 frames */
@@ -50,7 +50,7 @@ enum fakernic_stat {
 	FAKERNIC_STAT_RX_NAK_REMOTE_OPERATION,
 	FAKERNIC_STAT_IMPLIED_NAK,	/* a gap seen in read responses or ACKs */
 	FAKERNIC_STAT_LOCAL_ERRORS,	/* send WRs refused locally */
-	FAKERNIC_STAT_CREDIT_WAITS,	/* sends held back: the peer has told of
+	FAKERNIC_STAT_CREDIT_WAITS,	/* sends held back: the peer has reported
 					 * no receive for them (yet)
 					 */
 	FAKERNIC_STAT_PATH_MIGRATIONS,	/* QPs that went to their alternate path */

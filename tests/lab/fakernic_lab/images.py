@@ -11,14 +11,15 @@ import os
 import tarfile
 from pathlib import Path
 
-from . import places
+from . import places, versions
 from .errors import LabError
 
-KERNELS = ("6.12", "6.1", "7.3", "7.2", "debug", "kcsan")
+# The first is the main one, the one of the image.
+KERNELS = versions.listed("kernel")
 # They look for mistakes of their drivers, which takes memory and time: one for
 # races, of which there are more with two CPUs.
 RACE_KERNEL = "kcsan"
-DEBUG_KERNELS = ("debug", RACE_KERNEL)
+DEBUG_KERNELS = versions.listed("kernel", "watch")
 # Watch one access in a hundred instead of 4,000, for this many microseconds. In
 # the same time KCSAN then checks twenty times as many.
 OFTEN = "kcsan.skip_watch=100 kcsan.udelay_task=100 kcsan.udelay_interrupt=50"
@@ -83,7 +84,7 @@ class ProjectImage:
     patience = 1                # factor of all time limits in the guest
     lacks_agent = lacks_driver = "build it again with 'make build-image'"
 
-    def __init__(self, kernel="6.12", append=""):
+    def __init__(self, kernel=KERNELS[0], append=""):
         if kernel not in KERNELS:
             raise LabError(f"--kernel {kernel}: one of {', '.join(KERNELS)}, or "
                            "with --image the path of a kernel")

@@ -19,6 +19,7 @@ from fakernic_lab.errors import GuestCrashed
 from fakernic_lab.images import RACE_KERNEL, ProjectImage
 from fakernic_lab.machine import Nic
 from fakernic_lab.net import WIRES, mac, wires  # noqa: F401
+from fakernic_lab.versions import MAIN_KERNEL
 from .watched import Watched
 
 # Two runs at the same time must not share this folder.
@@ -82,7 +83,7 @@ class Lab:
         self.sockets = None
         self.serial = 0
 
-    def get(self, count=2, kernel="6.12", model="fakernic", options=None,
+    def get(self, count=2, kernel=MAIN_KERNEL, model="fakernic", options=None,
             relay=False, append="", **properties):
         """Returns COUNT wired guests; running ones if they are the same.
 
