@@ -217,7 +217,7 @@ TWO_FUNCTIONS = ("-global", "fakernic.multifunction=on",
                     options={"extra": NATIVE_HOTPLUG + TWO_FUNCTIONS})
 def test_bus_error_with_dead_neighbour(dut):
     """A dead function resets the whole slot after a bus error, and a healthy
-    function beside it continues."""
+    other function of the card continues."""
     guest, vm = dut.guest, dut.port.vm
     show = f"rdma dev show {dut.port.ibdev}"
     before = guest.check(show)
