@@ -146,7 +146,7 @@ grep -qF 'source fakernic/Kconfig' "$qemu/hw/net/Kconfig" ||
 hook "$qemu/tests/qtest/meson.build" "['fakernic-test']" \
     "CONFIG_E1000E_PCI_EXPRESS.*'fuzz-e1000e-test'" \
     "  (config_all_devices.has_key('CONFIG_FAKERNIC') ? ['fakernic-test'] : []) + \\"
-# The qtest's other files: all that are there, so the line is written anew.
+# The qtest's other files: all that are there, so the line is written again.
 chapters=$(for name in $(sources "$top/tests/qtest") fakernic-spec-driver.c; do
     case $name in
     fakernic-test.c) ;;

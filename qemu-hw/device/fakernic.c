@@ -633,7 +633,7 @@ static void fakernic_describe_properties(ObjectClass *class)
         { "x-record", "a file that the recorder writes to" },
         { "x-guest-faults", "the guest may have the device misbehave (on or "
                             "off)" },
-        { "x-fault-events", "a character device that is told of each hit of a "
+        { "x-fault-events", "a character device that reports each hit of a "
                             "fault rule, a line of JSON" },
         { "x-interface-version", "for tests of drivers: claim another version "
                                  "of the interface" },

@@ -309,7 +309,7 @@ static bool fakernic_qmp_word(GString *text, const char *name,
 {
     for (const char *c = value; *c || c == value; c++) {
         if (!g_ascii_isgraph(*c) || *c == ';') {
-            error_setg(errp, "'%s' is no value of '%s'", value, name);
+            error_setg(errp, "'%s' is not a value of '%s'", value, name);
             return false;
         }
     }

@@ -48,7 +48,7 @@ BUILT = {
 
 
 def symbols(path):
-    """What an object defines for others, and what it takes from others."""
+    """What an object defines for others, and what it needs from others."""
     output = subprocess.run(['nm', '-g', str(path)], text=True,
                             capture_output=True, check=True).stdout
     words = [line.split()[-2:] for line in output.splitlines()]

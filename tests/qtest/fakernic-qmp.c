@@ -400,11 +400,11 @@ static void test_refused(Rig *r)
         { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
           " 'do': 'drop', 'nht': 3 }", "nht" },
         { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
-          " 'do': 'drop', 'psn': '1 times=0' }", "is no value of 'psn'" },
+          " 'do': 'drop', 'psn': '1 times=0' }", "is not a value of 'psn'" },
         { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
-          " 'do': 'drop', 'psn': '1;remove=all' }", "is no value of 'psn'" },
+          " 'do': 'drop', 'psn': '1;remove=all' }", "is not a value of 'psn'" },
         { "x-fakernic-fault-add", "'rule': { 'id': '', 'at': 'rx',"
-          " 'do': 'drop' }", "is no value of 'id'" },
+          " 'do': 'drop' }", "is not a value of 'id'" },
         { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
           " 'do': 'drop', 'percent': -1 }", "percent" },
         { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
