@@ -1183,7 +1183,7 @@ def test_counter_set_query_times_out(dut):
 @pytest.mark.long
 def test_port_of_silent_device_is_not_restarted(dut):
     """A send timeout of a silent device restarts the queues only when it
-    answers again, and nobody waits for that."""
+    answers again, and no caller waits for that."""
     dut.forget()
     with silent(dut):
         dut.guest.run("ping -b -f -c 9999 -w 5 10.1.2.255", 60)
@@ -1538,7 +1538,7 @@ def sleepers_with_lost_event(dut):
 
 
 def test_lost_event_of_sleeper(dut):
-    """A lost event wakes nobody, and other programs get their events."""
+    """A lost event wakes no program, and other programs get their events."""
     sleepers, asleep = sleepers_with_lost_event(dut)
     assert asleep
     another(dut)
