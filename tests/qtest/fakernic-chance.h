@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A list of frames, and which of them a rule that goes by chance hits: the same
- * wherever rules are. The engine's table (tests/unit/test_fault.c) and a device
- * on a wire (fakernic-fault.c) are both held to it.
+ * A list of frames, and which of them a rule with a probability hits. The
+ * engine's table (tests/unit/test_fault.c) and a device on a wire
+ * (fakernic-fault.c) must hit the same frames.
  */
 #ifndef FAKERNIC_CHANCE_H
 #define FAKERNIC_CHANCE_H
@@ -13,12 +13,12 @@
 #define CHANCE_RULE   "at=rx class=ether percent=30 seed=4711 times=0 do=drop"
 #define CHANCE_FRAMES 40
 #define CHANCE_LENGTH 64
-/* A bit for each frame that is hit. */
+/* Bit i is set if the rule hits frame i. */
 #define CHANCE_HITS   0x1154341144ull
 
 /*
- * Frame i of the list, whose last byte is i. Each fourth is a RoCEv2 packet, of
- * others to others, which the rule is not about.
+ * Frame i of the list; its last byte is i. Each fourth frame is a RoCEv2 packet
+ * between other hosts, which the rule does not match.
  */
 static inline void chance_frame(unsigned i, const uint8_t dst[6],
                                 uint8_t frame[CHANCE_LENGTH])

@@ -24,7 +24,7 @@ static void test_cmdq_wrap(Rig *r)
     g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_COMMANDS), ==, 70);
 }
 
-/* A full ring announced with one doorbell. */
+/* One doorbell announces a full ring of commands. */
 static void test_cmdq_many(Rig *r)
 {
     struct fakernic_cmd_completion completion;
@@ -66,7 +66,7 @@ static void test_cmd_opcodes(Rig *r)
                      ARRAY_SIZE(unknown) + ARRAY_SIZE(set_aside));
 }
 
-/* A command of a feature the driver did not take. */
+/* A command of a feature that the driver has not enabled fails. */
 static void test_cmd_feature_not_taken(Rig *r)
 {
     static const uint16_t opcodes[] = {
@@ -112,7 +112,7 @@ static void test_cmd_feature_not_taken(Rig *r)
         assert_status(cmd(&r->n, opcodes[i], NULL, 0, NULL, 0), UNSUPPORTED);
     }
     assert_status(CMD(&r->n, CREATE_MR, mr), UNSUPPORTED);
-    /* A feature that gives a field its use: the field must be 0. */
+    /* Without the feature that defines a field, the field must be 0. */
     nic_reset(&r->n);
     nic_set_features(&r->n, FAKERNIC_FEATURE_UD);
     nic_set_cmdq(&r->n, sq, cq, 4);
@@ -121,7 +121,7 @@ static void test_cmd_feature_not_taken(Rig *r)
                    fakernic_create_qp_req, flags);
 }
 
-/* Each command: reserved bytes, and bytes behind the request. */
+/* Each command refuses reserved bytes and bytes behind the request. */
 static void test_cmd_reserved(Rig *r)
 {
     static const struct {
@@ -196,7 +196,7 @@ static void test_cmd_reserved(Rig *r)
     }
 }
 
-/* The reserved fields of the request header. */
+/* Reserved fields of the request header must be 0. */
 static void test_cmd_header_reserved(Rig *r)
 {
     struct fakernic_cmd_completion completion;
@@ -283,7 +283,7 @@ static void test_port(Rig *r)
     memset(req.mac, 0, 6);
     assert_refused(&r->n, CMD(&r->n, SET_PORT, req), BAD_PARAM,
                    fakernic_set_port_req, mac);
-    /* What the mask does not name is not looked at. */
+    /* The device ignores fields that the mask does not name. */
     req = (struct fakernic_set_port_req) { .mtu = LE32(1), .filter = 0xff };
     assert_status(CMD(&r->n, SET_PORT, req), OK);
 }
@@ -367,7 +367,7 @@ static void test_pd_uar(Rig *r)
                    fakernic_id, id);
     assert_refused(&r->n, cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, ~0u), BAD_ID,
                    fakernic_id, id);
-    /* A freed number is not the next one given out. */
+    /* The next PD does not get the number that was just freed. */
     g_assert_cmpuint(pd_alloc(&r->n), !=, pd);
     uar = cmd_create(&r->n, FAKERNIC_CMD_ALLOC_UAR, NULL, 0);
     g_assert_cmpuint(uar, >=, 1);
@@ -494,7 +494,7 @@ static void test_page_lists(Rig *r)
         req.pages.levels = levels;
         req.pages.address = LE64(root);
         assert_status(CMD(&r->n, CREATE_MR, req), OK);
-        /* More pages than needed are not read. */
+        /* The device does not read more entries than it needs. */
         req.length = LE64(4096);
         assert_status(CMD(&r->n, CREATE_MR, req), OK);
         /* An unaligned entry in the table of the last level. */
@@ -502,7 +502,7 @@ static void test_page_lists(Rig *r)
             LE64(build_tables(&r->m, levels, data + 8, 0, count));
         assert_refused(&r->n, CMD(&r->n, CREATE_MR, req), BAD_PAGE_LIST,
                        fakernic_create_mr_req, pages);
-        /* A table that is not there. */
+        /* A table outside of guest memory. */
         qtest_writeq(r->m.qts, root, 1ull << 55);
         req.pages.address = LE64(root);
         assert_status(CMD(&r->n, CREATE_MR, req), DMA_ERROR);
@@ -586,7 +586,7 @@ static void test_mr(Rig *r)
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, ~0u), BAD_ID);
 }
 
-/* The pages of all regions together are bounded. */
+/* The device limits the total number of pages of all regions. */
 static void test_mr_budget(void)
 {
     Machine m;
@@ -668,7 +668,7 @@ static void test_rereg_mw(Rig *r)
 
 /* ---- queue pairs ----------------------------------------------------- */
 
-/* A UD QP has a flag, and only one; an RC QP has none. */
+/* CREATE_QP accepts one flag for a UD QP and none for an RC QP. */
 static void check_qp_flags(Nic *n, const struct fakernic_create_qp_req *good)
 {
     struct fakernic_create_qp_req req = *good;
@@ -753,7 +753,7 @@ static void test_qp_create(Rig *r)
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, r->s.cq.id), OK);
 }
 
-/* As much as the device says it can, and no more. */
+/* MODIFY_QP accepts rates up to the device's limit, and no others. */
 static void check_rate_limit(Nic *n, uint32_t qpn)
 {
     struct fakernic_query_device_resp dev;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Costs: whatever a guest or a peer asks for, the work of one turn stays within
- * its budget, and what is left is done in later turns. Work is counted by the
- * device (x-longest-turn). That it costs what it counts as is measured
- * (x-cost-limit): no step may take more than ten times as much. Each test
- * prints the longest turn that
- * its input made. Where work is left, the monitor is asked in the middle of it:
- * what the main thread computes before it answers is counted as CPU time, which
- * other programs on the machine do not change.
+ * Costs: whatever a guest or a peer requests, the work of one turn stays within
+ * its budget, and later turns do the rest. The device counts the work of a turn
+ * (x-longest-turn). It also measures each step (x-cost-limit): no step may take
+ * more than ten times the time for which it counts. Each test prints the
+ * longest turn that its input caused. Where a test leaves work, it queries the
+ * monitor in the middle of that work. It measures the CPU time that the main
+ * thread uses before it answers, as other programs do not change that time.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -17,10 +16,10 @@
 #include "fakernic-setup.h"
 
 #define COST_WORK 256           /* the budget of a turn here, and no clock */
-/* What has been begun is finished: a frame for many, a CQ's worst QP. */
+/* A turn finishes what it has begun: a frame for many, a CQ's worst QP. */
 #define COST_STEP 256
-/* Steps of a test that may take longer. On a crowded host one in some thousands
- * does, up to a dozen in a test, whatever it works on. */
+/* The number of steps of a test that may exceed the limit. On a crowded host
+ * about one step in some thousands does, at most a dozen per test. */
 #define COST_BY_CHANCE 24
 #define COST_DEVICE \
     "-device fakernic,id=nic,addr=04.0,mac=" MAC_STRING \
@@ -81,7 +80,7 @@ static void cost_stop(Nic *n, const char *input)
     machine_stop(n->m);
 }
 
-/* What a turn may take unless it is said. */
+/* The default limits of a turn. */
 static void test_cost_defaults(void)
 {
     Machine m;
@@ -93,7 +92,7 @@ static void test_cost_defaults(void)
     machine_stop(&m);
 }
 
-/* A step that takes longer than it counts as is found; the others are not. */
+/* The device reports a step that exceeds its limit, and no other step. */
 static void test_cost_planted(Rig *r)
 {
     uint64_t found;
@@ -123,7 +122,8 @@ static void cost_submit(Nic *n, uint16_t opcode, const void *req, size_t len)
     cmd_submit(n, &request);
 }
 
-/* The monitor is heard while a command is executed; its status. */
+/* The monitor answers while the device executes a command. Returns the
+ * command's status. */
 static uint8_t cost_heard(Nic *n, uint16_t opcode, const void *req, size_t len,
                           const char *input)
 {
@@ -139,7 +139,7 @@ static uint8_t cost_heard(Nic *n, uint16_t opcode, const void *req, size_t len,
     return completion.status;
 }
 
-/* A command that must succeed, and the monitor while it is executed. */
+/* A command must succeed, and the monitor must answer during it. */
 static void cost_command(Nic *n, uint16_t opcode, const void *req, size_t len,
                          const char *input)
 {
@@ -189,7 +189,7 @@ cost_rereg(uint32_t key, const struct fakernic_page_list *list, uint32_t pages)
     };
 }
 
-/* Millions of pages, again and again, and a NOP behind them. */
+/* Four commands, each for millions of pages, and a NOP behind them. */
 static void test_cost_rereg(Rig *r)
 {
     const uint32_t pages = 1u << 22;
@@ -216,7 +216,7 @@ static void test_cost_rereg(Rig *r)
     cost_check(&r->n, "REREG_MR of millions of pages");
 }
 
-/* The data path goes on meanwhile, and a reset drops what is under way. */
+/* The data path continues during a REREG_MR, and a reset cancels it. */
 static void test_cost_rereg_reset(Rig *r)
 {
     struct fakernic_page_list list;
@@ -233,7 +233,7 @@ static void test_cost_rereg_reset(Rig *r)
     rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
     nic_bringup(&r->n);
     setup(&r->n, &r->s);
-    /* The same again, and the machine ends with it under way. */
+    /* The machine ends while another REREG_MR is in progress. */
     req.key = LE32(r->s.key);
     cost_submit(&r->n, FAKERNIC_CMD_REREG_MR, &req, sizeof(req));
     cmd_ring(&r->n);
@@ -281,7 +281,7 @@ static void test_cost_rereg_refused(Rig *r)
 
 #define COST_QPS 1500
 
-/* Many QPs share the memory of their rings: one that is never used. */
+/* Many QPs share one ring, which they never use. */
 static struct fakernic_create_qp_req cost_qp_req(Nic *n, const Setup *s,
                                                  const Queue *cq)
 {
@@ -300,7 +300,7 @@ static struct fakernic_create_qp_req cost_qp_req(Nic *n, const Setup *s,
     };
 }
 
-/* All QPs of a CQ that overruns fail, some in each turn. */
+/* A CQ overruns: all of its QPs fail, some in each turn. */
 static void test_cost_cq_overrun(Rig *r)
 {
     struct fakernic_create_qp_req req;
@@ -326,7 +326,7 @@ static void test_cost_cq_overrun(Rig *r)
     since = main_cpu_us(&r->m);
     complete_nops(&r->n, &a, 3);
     monitor_is_heard(&r->m, "a CQ overrun with many QPs", since);
-    /* Destroyed while others are reported: one at each end, some between. */
+    /* The test destroys the first, the last, and some QPs in between. */
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, qpn[0]), OK);
     for (unsigned i = COST_QPS / 2; i < COST_QPS / 2 + 20; i++) {
         assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, qpn[i]), OK);
@@ -355,8 +355,8 @@ static void test_cost_cq_overrun(Rig *r)
 #define COST_TRIES     5
 #define COST_PAUSE_US  200000
 
-/* CPU time of the main thread for a number of doorbells, each for one NOP: the
- * least of some rounds, in nanoseconds. */
+/* CPU time of the main thread for COST_DOORBELLS doorbells, each for one NOP,
+ * in nanoseconds. Returns the minimum of several rounds. */
 static uint64_t cost_doorbells(Nic *n, Qp *a)
 {
     uint64_t least = UINT64_MAX;
@@ -373,8 +373,8 @@ static uint64_t cost_doorbells(Nic *n, Qp *a)
     return least;
 }
 
-/* The same, a few times while it is more than BOUND: a machine may be slow for
- * longer than all rounds take. */
+/* Repeats the measurement a few times while it exceeds BOUND. The machine may
+ * be slow for longer than one measurement lasts. */
 static uint64_t cost_doorbells_within(Nic *n, Qp *a, uint64_t bound)
 {
     uint64_t least = cost_doorbells(n, a);
@@ -387,9 +387,9 @@ static uint64_t cost_doorbells_within(Nic *n, Qp *a, uint64_t bound)
 }
 
 /*
- * Many moderated CQs hold an event back: a doorbell costs what it did. What
- * walks over all of them may have forgotten to count it, so it is CPU time that
- * is compared: twice as much would be 10 ns for each of them.
+ * A doorbell costs the same while many moderated CQs hold an event back. Code
+ * that walks over all CQs may have forgotten to count that work, so the test
+ * compares CPU time. Twice the time would be 10 ns per CQ.
  */
 static void test_cost_moderation(Rig *r)
 {
@@ -440,7 +440,7 @@ static void test_cost_moderation(Rig *r)
     g_assert_cmpuint(many, <=, 2 * few);
     before = cost_property(&r->n, "x-longest-turn");
     g_assert_false(eq_poll(&r->n, &eq, &eqe));
-    /* All of them are due at once. */
+    /* All events are due at the same time. */
     since = main_cpu_us(&r->m);
     qtest_clock_step(r->m.qts, 60000000);
     monitor_is_heard(&r->m, "many moderated CQs", since);
@@ -460,7 +460,7 @@ static void test_cost_moderation(Rig *r)
 
 #define COST_EVENTS 11          /* logarithm */
 
-/* Each CQ is armed, and gets a completion. */
+/* Arms each CQ, then causes a completion on it. */
 static void cost_fire(Nic *n, const uint32_t *cqn, const uint32_t *qpn,
                       uint32_t round)
 {
@@ -470,8 +470,8 @@ static void cost_fire(Nic *n, const uint32_t *cqn, const uint32_t *qpn,
     }
 }
 
-/* An EQ as full as can be, and as many events that wait: one store makes room
- * for all of them. */
+/* A full EQ, and as many events that wait for room: one store makes room for
+ * all of them. */
 static void test_cost_eq(Rig *r)
 {
     const unsigned count = 1u << COST_EVENTS;
@@ -526,7 +526,8 @@ static void test_cost_eq(Rig *r)
 
 #define COST_DEPTH 15
 
-/* All entries of a full CQ arrive in the new ring, and more meanwhile. */
+/* All entries of a full CQ arrive in the new ring, as do entries that are
+ * written during the resize. */
 static void test_cost_resize_cq(Rig *r)
 {
     const uint32_t count = 1u << COST_DEPTH;
@@ -572,7 +573,7 @@ static void test_cost_resize_cq(Rig *r)
     cost_check(&r->n, "RESIZE_CQ of a full ring");
 }
 
-/* A full SRQ moves to a new ring, slot by slot. */
+/* A resize copies a full SRQ to a new ring, slot by slot. */
 static void test_cost_resize_srq(Rig *r)
 {
     const uint32_t count = 1u << COST_DEPTH;
@@ -610,7 +611,7 @@ static void test_cost_resize_srq(Rig *r)
 
 #define COST_WINDOWS 3000
 
-/* A QP takes its windows with it. */
+/* DESTROY_QP of a QP with many bound windows. */
 static void test_cost_windows(Rig *r)
 {
     struct fakernic_create_mw_req create = {
@@ -671,7 +672,8 @@ static uint32_t cost_on_demand(Nic *n, const Setup *s, uint64_t pages,
     return cmd_create(n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
 }
 
-/* All the pages the device can know of, more than once; then none. */
+/* UPDATE_PAGES reports more pages than the device can keep, then that all of
+ * them are absent. */
 static void test_cost_update_pages(Rig *r)
 {
     const uint32_t part = FAKERNIC_UPDATE_PAGES_MAX;
@@ -695,7 +697,7 @@ static void test_cost_update_pages(Rig *r)
         req.address = LE64(COST_ODP_BASE + at * FAKERNIC_PAGE_SIZE);
         assert_status(CMD(&r->n, UPDATE_PAGES, req), OK);
     }
-    /* The last page is there. */
+    /* The last page is present. */
     wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 64);
     wqe.rdma.sge[0].address = LE64(COST_ODP_BASE +
                                    (all - 1) * FAKERNIC_PAGE_SIZE);
@@ -706,7 +708,7 @@ static void test_cost_update_pages(Rig *r)
     POST(r, wqe);
     eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_PAGE_REQUEST);
     g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
-    /* And with all there, the region goes. */
+    /* The region is destroyed while pages are present. */
     req.address = LE64(COST_ODP_BASE);
     assert_status(CMD(&r->n, UPDATE_PAGES, req), OK);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, le32_to_cpu(req.key)),
@@ -723,7 +725,8 @@ typedef struct Waiters {
     uint32_t key;
 } Waiters;
 
-/* Many QPs, each with a WRITE from a page so far from the one before it. */
+/* Many QPs, each with a WRITE from an absent page of one region. These pages
+ * are 'apart' pages apart. */
 static void cost_waiters(Waiters *w, uint64_t apart)
 {
     struct fakernic_create_qp_req create;
@@ -751,7 +754,7 @@ static void cost_waiters(Waiters *w, uint64_t apart)
     }
 }
 
-/* Takes what is wanted; how many requests that were. */
+/* Fetches all page requests and returns their number. */
 static unsigned cost_wanted(Waiters *w)
 {
     struct fakernic_query_page_requests_resp resp;
@@ -791,7 +794,7 @@ static void cost_all_end(Waiters *w, uint8_t status)
     }
 }
 
-/* Many QPs wait for pages: requests, an answer for each, one for all. */
+/* Many QPs wait for pages; one UPDATE_PAGES answers all of them. */
 static void test_cost_odp_flood(void)
 {
     Waiters w;
@@ -804,7 +807,8 @@ static void test_cost_odp_flood(void)
     cost_stop(&w.n, "many QPs that wait for pages");
 }
 
-/* They wait for other pages of the same region, or for it to go. */
+/* The host refuses a page for which no QP waits, then destroys the region: the
+ * requests of all QPs fail. */
 static void test_cost_odp_destroy(void)
 {
     Waiters w;
@@ -818,11 +822,11 @@ static void test_cost_odp_destroy(void)
 }
 
 #define ODP_TABLE_PAGES 512
-#define COST_TABLES     4096    /* that the device has */
-#define COST_SHARE      64      /* that a region always may have */
+#define COST_TABLES     4096    /* of the device */
+#define COST_SHARE      64      /* tables that a region may always use */
 
-/* All the device's tables of pages are in use, by regions with no more than
- * their share: each place for another is looked for among all of them. */
+/* Fills all tables of pages of the device, with regions that use no more than
+ * their share. The device searches all tables for a free one. */
 static void cost_fill_tables(Waiters *w)
 {
     const uint64_t step = ODP_TABLE_PAGES * (uint64_t)FAKERNIC_PAGE_SIZE;
@@ -841,7 +845,7 @@ static void cost_fill_tables(Waiters *w)
     }
 }
 
-/* Pages that are refused to many, in as many tables. */
+/* The host refuses pages in many tables, and a QP waits in each. */
 static void test_cost_odp_full(void)
 {
     const uint64_t all = (uint64_t)COST_WAITERS * ODP_TABLE_PAGES;
@@ -860,7 +864,7 @@ static void test_cost_odp_full(void)
 
 #define COST_FLUSHES 12         /* logarithm */
 
-/* A full send queue is flushed by one command. */
+/* One command flushes a full send queue. */
 static void test_cost_flush(Rig *r)
 {
     const uint32_t count = 1u << COST_FLUSHES;
@@ -902,16 +906,17 @@ static void test_cost_flush(Rig *r)
 
 #define COST_FLUSH_PAIRS 256
 /*
- * Of a peer, which sends all its frames in one turn: that is not to take long.
+ * Pairs in the test of a peer. The peer sends all frames in one turn, so this
+ * is a small number.
  */
 #define COST_FLUSH_PEERS 64
 #define COST_FLUSH_WQES  31
 #define COST_FLUSH_BYTES (1u << 31)     /* the longest range there is */
-/* All doorbells of send queues wait for time to pass. */
+/* A rule delays all doorbells of send queues until the clock steps. */
 #define COST_HOLD \
     ",x-fault='at=doorbell number=%u times=0 delay-ns=1000 do=delay'"
 
-/* Connected QPs, and a key for each of a range to be flushed. */
+/* Connected QPs, and for each pair the key of the range that it flushes. */
 typedef struct Flushes {
     Qp a[COST_FLUSH_PAIRS], b[COST_FLUSH_PAIRS];
     uint32_t rkey[COST_FLUSH_PAIRS];
@@ -919,7 +924,7 @@ typedef struct Flushes {
     unsigned pairs;
 } Flushes;
 
-/* Each pair flushes as often as can be, all of them at once. */
+/* All pairs flush at the same time, each with a full send queue. */
 static void cost_flush_all(Nic *n, Setup *s, Flushes *f, const char *input)
 {
     struct fakernic_cqe cqe;
@@ -949,7 +954,7 @@ static void cost_flush_all(Nic *n, Setup *s, Flushes *f, const char *input)
     cost_check(n, input);
 }
 
-/* A window on all of memory, for the peer of 'qp'; its key. */
+/* Binds a window on all of memory for the peer of 'qp'. Returns its key. */
 static uint32_t cost_dma_window(Nic *n, Setup *s, Qp *qp)
 {
     const struct fakernic_create_mr_req all = {
@@ -980,8 +985,9 @@ static uint32_t cost_dma_window(Nic *n, Setup *s, Qp *qp)
     return key ^ 3;
 }
 
-/* Pages on demand, as many as a FLUSH may name: none of them is there, but in
- * each of the device's tables one was, so that it has to look at all. */
+/* Creates an on-demand region of the longest range that a FLUSH may name. No
+ * page is present, but the device has a table for each part of the range and
+ * must look at all of them. */
 static uint32_t cost_absent_pages(Nic *n, Setup *s)
 {
     const uint64_t step = ODP_TABLE_PAGES * (uint64_t)FAKERNIC_PAGE_SIZE;
@@ -1007,8 +1013,8 @@ static uint32_t cost_absent_pages(Nic *n, Setup *s)
     return key;
 }
 
-/* A global FLUSH is one barrier, however much it is for: over pages none of
- * which is there, and over all of memory. */
+/* A global FLUSH is one barrier, whatever its range: over absent pages, and
+ * over a window on all of memory. */
 static void test_cost_flush_global(void)
 {
     g_autofree char *hold = g_strdup_printf(COST_HOLD, FAKERNIC_DOORBELL_SQ);
@@ -1035,8 +1041,8 @@ static void test_cost_flush_global(void)
     machine_stop(&m);
 }
 
-/* The same by a peer: what its frames make the device do is counted as they
- * come, and those behind them wait. */
+/* The same FLUSHes from a peer. The device counts the work of each frame when
+ * it arrives, and later frames wait. */
 static void test_cost_flush_frames(void)
 {
     g_autofree char *hold = g_strdup_printf(
@@ -1055,7 +1061,8 @@ static void test_cost_flush_frames(void)
     machine_stop(&t.m);
 }
 
-/* As many copies of a frame as there can be, behind as many rules. */
+/* The largest number of copies of a frame, behind the largest number of
+ * rules. */
 static void test_cost_copies(void)
 {
     struct fakernic_create_flow_req rule = {
@@ -1125,7 +1132,7 @@ static void test_cost_copies(void)
     cost_stop(&n, "frames that many rules copy");
 }
 
-/* As many QPs as there can be take each datagram to their group. */
+/* The largest number of QPs receives each datagram to their group. */
 static void test_cost_multicast(Rig *r)
 {
     static const uint8_t group[16] = { [10] = 0xff, 0xff, 224, 0, 1, 9 };
@@ -1182,7 +1189,7 @@ static void test_cost_multicast(Rig *r)
 #define COST_FRAMES 20000
 #define COST_FRAME  14
 
-/* Frames as short as can be, as fast as a stream brings them. */
+/* The shortest possible frames, as fast as a stream delivers them. */
 static void test_cost_short_frames(void)
 {
     struct {
@@ -1218,9 +1225,9 @@ static void test_cost_short_frames(void)
     cost_stop(&n, "a flood of short frames");
 }
 
-/* ---- commands that ask ------------------------------------------------- */
+/* ---- queries ----------------------------------------------------------- */
 
-/* A full command queue of questions, again and again. */
+/* The test fills the command queue with queries, 100 times. */
 static void test_cost_queries(Rig *r)
 {
     static const uint16_t opcodes[] = {
@@ -1264,7 +1271,7 @@ static void test_cost_queries(Rig *r)
 /* ---- memory ------------------------------------------------------------ */
 
 #define COST_MEMORY (64u << 20)
-/* Small objects, and what the allocator cannot put to use. */
+/* For small objects, and for memory that the allocator cannot reuse. */
 #define COST_MEMORY_SLACK (24u << 20)
 
 /* Anonymous memory of the QEMU process, in bytes. */
@@ -1284,7 +1291,8 @@ static uint64_t cost_rss(Nic *n)
     return strtoull(strchr(line, ':') + 1, NULL, 10) * 1024;
 }
 
-/* Creates the same thing until the device refuses; how often it did not. */
+/* Repeats a command that creates an object until the device refuses. Returns
+ * the number of objects. */
 static unsigned cost_create_all(Nic *n, uint16_t opcode, const void *req,
                                 size_t len)
 {
@@ -1298,7 +1306,8 @@ static unsigned cost_create_all(Nic *n, uint16_t opcode, const void *req,
     return count;
 }
 
-/* Largest rings; that there is no memory behind them is seen when used. */
+/* The largest rings. The device notices only at the first access that they
+ * have no memory. */
 static struct fakernic_create_qp_req cost_large_qp(const Setup *s)
 {
     const struct fakernic_page_list pages = {
@@ -1316,7 +1325,8 @@ static struct fakernic_create_qp_req cost_large_qp(const Setup *s)
     };
 }
 
-/* A guest takes all it can, twice, with a reset between. */
+/* A guest creates all the objects it can, several times; a reset between the
+ * rounds frees them. */
 static void test_cost_memory(void)
 {
     struct fakernic_create_mr_req large = {
@@ -1342,7 +1352,7 @@ static void test_cost_memory(void)
         large.pdn = LE32(s.pd);
         small = large;
         small.length = LE64(1ull << 26);
-        /* Regions first, QPs first, and both by turns. */
+        /* Regions first, QPs first, or alternately. */
         qps = round == 1 ? cost_create_all(&n, FAKERNIC_CMD_CREATE_QP, &qp,
                                            sizeof(qp)) : 0;
         regions = cost_heard(&n, FAKERNIC_CMD_CREATE_MR, &large, sizeof(large),
@@ -1368,8 +1378,8 @@ static void test_cost_memory(void)
 #define COST_INLINE_BBS 9
 #define COST_INLINES    227     /* in a ring of 2^11 */
 
-/* The same by requests that nobody answers: as many QPs as there can be, each
- * with all the sends that it can have under way, as large as can be. */
+/* Memory use of unanswered requests: as many QPs as possible, each with the
+ * largest number of the largest sends in flight. */
 static void test_cost_sends(void)
 {
     static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
@@ -1416,8 +1426,8 @@ static void test_cost_sends(void)
     g_test_message("%u QPs: %" PRIu64 " KiB, and with their sends %" PRIu64
                    " KiB of %u", count, made / 1024, taken / 1024,
                    COST_MEMORY / 1024);
-    /* Else they were not under way: of each QP half of what it may have alone,
-     * as they share (ROCE_WINDOW_SHARE). */
+    /* The sends must be in flight. The QPs share the window, so each has half
+     * of what it could have alone (ROCE_WINDOW_SHARE). */
     g_assert_cmpuint(taken, >, 2 * made);
     g_assert_cmpuint(taken, >, COST_MEMORY / 3);
     g_assert_cmpuint(taken, <=, COST_MEMORY + COST_MEMORY_SLACK / 8);
@@ -1428,9 +1438,9 @@ static void test_cost_sends(void)
 #define COST_REGION_ROUNDS  8
 
 /*
- * Large regions are created and destroyed: deferred memory is freed before the
- * same amount is allocated again. And as many of the smallest QPs as memory
- * allows.
+ * The test creates and destroys large regions: the device frees deferred memory
+ * before it allocates the same amount again. Then it creates as many of the
+ * smallest QPs as the memory limit allows.
  */
 static void test_cost_many(void)
 {
@@ -1466,7 +1476,7 @@ static void test_cost_many(void)
     g_test_message("%u regions of 4 GiB, %u times: %" PRIu64 " KiB taken of %u",
                    COST_LARGE, COST_REGION_ROUNDS, (most - before) / 1024,
                    COST_MEMORY / 1024);
-    /* Else they were not there. */
+    /* The regions must have used memory. */
     g_assert_cmpuint(most - before, >=, COST_LARGE * (8u << 20));
     g_assert_cmpuint(most - before, <=, COST_MEMORY + COST_MEMORY_SLACK);
     req = cost_qp_req(&n, &s, &s.cq);
@@ -1484,7 +1494,7 @@ static void test_cost_many(void)
     cost_stop(&n, "as many objects as there can be");
 }
 
-/* What max-memory does not count: as many of each as there can be. */
+/* The largest number of each kind of object that max-memory does not count. */
 static void test_cost_small(Rig *r)
 {
     static const uint16_t plain[] = {
@@ -1522,7 +1532,7 @@ static void test_cost_small(Rig *r)
     taken = cost_rss(&r->n) - before;
     g_test_message("%u objects: %" PRIu64 " KiB taken", count, taken / 1024);
     g_assert_cmpuint(count, >, 13000);
-    /* Else they were not there. */
+    /* The objects must have used memory. */
     g_assert_cmpuint(taken, >, count * 16);
     g_assert_cmpuint(taken, <=, count * 1024);
     cost_check(&r->n, "as many small objects as there can be");
@@ -1531,13 +1541,12 @@ static void test_cost_small(Rig *r)
 #define COST_CONNECTED  2000
 #define COST_REGIONS    8
 #define COST_GIB_PAGES  (1u << 18)
-/* Of what is to be reached: bytes of a connected QP, of a GiB that is
- * registered, of a device that nobody uses. */
+/* Limits in bytes: a connected QP, a registered GiB, an idle device. */
 #define COST_PER_QP     (4u << 10)
 #define COST_PER_GIB    (5u << 19)
 #define COST_IDLE       (16u << 20)
 
-/* More memory than a machine without the device. */
+/* Memory that a machine uses in addition to one without the device. */
 static uint64_t cost_idle(Nic *n)
 {
     Machine m;
@@ -1550,7 +1559,7 @@ static uint64_t cost_idle(Nic *n)
     return cost_rss(n) - MIN(without, cost_rss(n));
 }
 
-/* Objects that nothing goes on with. */
+/* Memory use of idle objects. */
 static void test_cost_objects(Rig *r)
 {
     static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
@@ -1586,7 +1595,7 @@ static void test_cost_objects(Rig *r)
                    " bytes, registered GiB %" PRIu64 " KiB in %" PRIu64
                    " us of the main thread", idle / 1024, qp, gib / 1024,
                    since / COST_REGIONS);
-    /* Else they were not there. */
+    /* The objects must have used memory. */
     g_assert_cmpuint(qp, >, 1024);
     g_assert_cmpuint(gib, >=, COST_GIB_PAGES * 8);
     g_assert_cmpuint(qp, <=, COST_PER_QP);
@@ -1599,8 +1608,8 @@ static void test_cost_objects(Rig *r)
 
 #define COST_TIMERS 3000
 
-/* Thousands of requests that nobody answers are given up at the same moment,
- * and tried again, until their QPs fail. */
+/* Thousands of unanswered requests time out at the same moment. The device
+ * retries them until their QPs fail. */
 static void test_cost_timers(Rig *r)
 {
     static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
@@ -1642,7 +1651,7 @@ static void test_cost_timers(Rig *r)
 
 #define COST_FEW ",max-qp=1024,max-mr=1024,max-cq=512,max-pd=512"
 
-/* All objects that there can be, of every kind that there are many of. */
+/* Creates as many QPs, regions, CQs and PDs as the device allows. */
 static void cost_populate(Nic *n)
 {
     struct fakernic_create_mr_req mr = {
@@ -1672,8 +1681,9 @@ static void cost_populate(Nic *n)
 }
 
 /*
- * One that takes many turns is seen under way, though not each time: the main
- * loop may be faster than this. While it is, the next begins.
+ * A reset of many objects takes several turns. The main loop may end it before
+ * this test reads STATUS, so the test tries up to ten times. nic_bringup()
+ * begins the next reset while the first is in progress.
  */
 static void test_cost_reset(void)
 {
@@ -1698,7 +1708,7 @@ static void test_cost_reset(void)
     cost_stop(&n, "a reset of thousands of objects");
 }
 
-/* As much device memory as there can be is zeroed, some in each turn. */
+/* A reset zeroes the largest device memory, some of it in each turn. */
 static void test_cost_reset_dm(void)
 {
     bool seen = false;
@@ -1727,10 +1737,10 @@ static void test_cost_reset_dm(void)
 
 #define COST_ALL_QPS    4096
 #define COST_KEYS       65536
-#define COST_RESERVED   8               /* QPs and keys that nobody gets */
+#define COST_RESERVED   8               /* QPs and keys that are never free */
 #define COST_REPLY_MAX  ((512u << 10) + 1024)
 
-/* The same thing COUNT times, as many at once as the queue takes. */
+/* Creates COUNT equal objects, a full command queue at a time. */
 static void cost_create_many(Nic *n, uint16_t opcode, const void *req,
                              size_t len, uint32_t count)
 {
@@ -1743,7 +1753,7 @@ static void cost_create_many(Nic *n, uint16_t opcode, const void *req,
         requests[i].opcode = LE16(opcode);
         memcpy(requests[i].payload, req, len);
     }
-    /* The ring stays as it is: all of them are the same. */
+    /* All requests are equal, so the ring never changes. */
     qtest_memwrite(n->m->qts, n->cmd_sq, requests, room * sizeof(*requests));
     for (uint32_t i = 0; i < count; i += room) {
         n->cmd_pi += MIN(room, count - i);
@@ -1756,8 +1766,8 @@ static void cost_create_many(Nic *n, uint16_t opcode, const void *req,
 #define COST_LOOKS 3
 
 /*
- * Asked a few times: the least that the main thread took is what the device
- * took of it, as other programs only ever add to that.
+ * Repeats a query. 'took' is the least CPU time of the main thread, as other
+ * programs on the host can only add to it.
  */
 static QDict *cost_look_reply(Nic *n, const char *property, uint32_t from,
                               uint64_t *took)
@@ -1784,8 +1794,8 @@ static QDict *cost_look_reply(Nic *n, const char *property, uint32_t from,
 }
 
 /*
- * One bounded answer: its objects come in order, beginning with 'from'. Returns
- * their number, and where the next answer begins, or 0.
+ * One bounded answer lists objects in order, from number 'from' on. Returns
+ * how many it lists. '*next' is where the next answer begins, or 0.
  */
 static uint32_t cost_look(Nic *n, const char *property, const char *number,
                           uint32_t from, uint32_t *next)
@@ -1821,7 +1831,7 @@ static uint32_t cost_look(Nic *n, const char *property, const char *number,
     return count;
 }
 
-/* All of them, in more than one answer. */
+/* The device lists all objects, in more than one answer. */
 static void cost_look_all(Nic *n, const char *property, const char *number,
                           uint32_t at_least)
 {
@@ -1877,7 +1887,7 @@ static const char *const cost_kinds[] = {
     "ATTACH_MCAST", "DETACH_MCAST", "DESTROY_QP",
 };
 
-/* What each of these takes, COST_BATCH times, in nanoseconds. */
+/* Nanoseconds that COST_BATCH commands of each kind take. */
 typedef uint64_t CostOfKinds[ARRAY_SIZE(cost_kinds)];
 
 typedef struct Crowd {
@@ -1890,7 +1900,7 @@ typedef struct Crowd {
     unsigned kind;                      /* the next one in a round */
 } Crowd;
 
-/* Linux counts what a thread ran for when it sleeps. */
+/* Linux updates the run time of a thread when the thread sleeps. */
 static uint64_t main_idle_ns(Machine *m)
 {
     g_usleep(500);
@@ -1898,8 +1908,8 @@ static uint64_t main_idle_ns(Machine *m)
 }
 
 /*
- * COST_BATCH commands at once, each for its own number; the numbers that they
- * give, unless NULL. What the main thread takes for all of them.
+ * Executes COST_BATCH commands at once. Stores the numbers that they return,
+ * unless 'numbers' is NULL. Returns the CPU time of the main thread.
  */
 static uint64_t cost_batch(Nic *n, uint16_t opcode, const void *requests,
                            size_t len, uint32_t *numbers)
@@ -1925,7 +1935,8 @@ static uint64_t cost_batch(Nic *n, uint16_t opcode, const void *requests,
     return since;
 }
 
-/* The next kind: commands that are alike, or one for each of some numbers. */
+/* Measures the next kind: COST_BATCH equal commands. crowd_undo() sends one
+ * command for each of COST_BATCH numbers. */
 static void crowd_do(Crowd *c, uint16_t opcode, const void *request, size_t len,
                      uint32_t *numbers)
 {
@@ -1949,7 +1960,7 @@ static void crowd_undo(Crowd *c, uint16_t opcode, const uint32_t *numbers)
     *took = MIN(*took, cost_batch(&c->n, opcode, ids, sizeof(ids[0]), NULL));
 }
 
-/* CPU time for all of these QPs to join a group or leave it. */
+/* CPU time to attach all of these QPs to a group, or to detach them. */
 static uint64_t crowd_group(Crowd *c, uint16_t opcode, unsigned group,
                             const uint32_t *qpns)
 {
@@ -1963,7 +1974,7 @@ static uint64_t crowd_group(Crowd *c, uint16_t opcode, unsigned group,
     return cost_batch(&c->n, opcode, requests, sizeof(requests[0]), NULL);
 }
 
-/* Each kind once more, of objects that are new each time. */
+/* Measures each kind once, with new objects. */
 static void crowd_round(Crowd *c)
 {
     uint32_t ids[COST_BATCH];
@@ -1979,13 +1990,13 @@ static void crowd_round(Crowd *c)
     took[0] = MIN(took[0], crowd_group(c, FAKERNIC_CMD_ATTACH_MCAST, 0, ids));
     took[1] = MIN(took[1], crowd_group(c, FAKERNIC_CMD_DETACH_MCAST, 0, ids));
     c->kind += 2;
-    /* They leave by being destroyed, too. */
+    /* DESTROY_QP detaches a QP, too. */
     crowd_group(c, FAKERNIC_CMD_ATTACH_MCAST, 0, ids);
     crowd_undo(c, FAKERNIC_CMD_DESTROY_QP, ids);
     g_assert_cmpuint(c->kind, ==, ARRAY_SIZE(cost_kinds));
 }
 
-/* The least of some rounds: other programs only ever add to it. */
+/* Takes the minimum of several rounds, as other programs only add time. */
 static void crowd_measure(Crowd *c)
 {
     memset(c->took, 0xff, sizeof(c->took));
@@ -1994,7 +2005,7 @@ static void crowd_measure(Crowd *c)
     }
 }
 
-/* All groups except one, and all tables except the entries of a round. */
+/* Fills all groups except one, and leaves room for one round in each table. */
 static void crowd_fill(Crowd *c)
 {
     uint32_t qpns[COST_BATCH];
@@ -2060,7 +2071,8 @@ static void test_cost_destroy(void)
     cost_stop(&c.n, "objects that go while there are many");
 }
 
-/* An unplugged device is freed in the background, and another comes. */
+/* The device frees its objects in the background when it is unplugged, and
+ * another device takes its slot. */
 static void test_cost_unplug(void)
 {
     Machine m;

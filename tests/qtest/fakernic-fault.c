@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Fault rules: each thing that can be done at each point, on purpose. Time is
- * the virtual clock, which stands unless a test steps it.
+ * Fault rules: each action at each point. Time is the virtual clock, which
+ * stands still unless a test steps it.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -25,7 +25,7 @@
         }                                                                   \
     } while (0)
 
-/* Rules are taken, or the error says a word. */
+/* Adds or removes rules; QEMU must accept the text. */
 static void fault(Machine *m, const char *rules)
 {
     qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
@@ -45,7 +45,7 @@ static void fault_refused(Machine *m, const char *rules, const char *word)
     qobject_unref(reply);
 }
 
-/* How often the only rule was hit. */
+/* The hits of the only rule. */
 static unsigned fault_hits(Machine *m)
 {
     QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
@@ -60,7 +60,7 @@ static unsigned fault_hits(Machine *m)
     return count;
 }
 
-/* How often the rule of this id was. */
+/* The hits of the rule with this id. */
 static unsigned fault_hits_of(Machine *m, const char *id)
 {
     QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
@@ -76,7 +76,7 @@ static unsigned fault_hits_of(Machine *m, const char *id)
     return count;
 }
 
-/* Of all rules together. */
+/* The hits of all rules. */
 static unsigned fault_hits_of_all(Machine *m)
 {
     QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
@@ -120,7 +120,7 @@ static void pair_read(Rig *r)
     POST(r, wqe);
 }
 
-/* It has come whole, after 'ns' at most, and not before. */
+/* The READ completes with all its data after 'ns', and not before. */
 static void pair_has_read(Rig *r, int64_t ns)
 {
     struct fakernic_cqe cqe;
@@ -146,8 +146,8 @@ static void pair_expect_none(Rig *r)
 }
 
 /*
- * A READ comes whole for all that a rule does to one of its frames; but the
- * device has counted what the rule did, or it comes 'ns' late.
+ * A rule acts on one frame of a READ, which returns all its data all the same.
+ * A counter of the device shows the rule's effect, or the READ is 'ns' late.
  */
 static void read_counting(const char *rule, int64_t ns, enum fakernic_stat stat)
 {
@@ -180,7 +180,7 @@ static void read_late(const char *rule, int64_t ns)
     read_counting(rule, ns, FAKERNIC_STAT_COUNT);
 }
 
-/* The engine's shortest wait for an answer; a READ asks again after that. */
+/* The engine's shortest response timeout, after which it retries a READ. */
 #define RETRY (600 * MS)
 
 static void test_tx_drop(void)
@@ -211,7 +211,7 @@ static void test_rx_corrupt(void)
                   "do=corrupt", 0, FAKERNIC_STAT_DROP_ICRC);
 }
 
-/* Less than its IP header says, and nothing at all. */
+/* A frame of less than the length in its IP header. */
 static void test_tx_truncate(void)
 {
     read_counting("at=tx opcode=rc-read-response-first bytes=50 do=truncate", 0,
@@ -226,7 +226,7 @@ static void test_rx_truncate(void)
                   FAKERNIC_STAT_DROP_SHORT);
 }
 
-/* Of a frame whose header is cut, nothing arrives. */
+/* The device drops a frame whose Ethernet header is cut. */
 static void test_rx_truncate_stump(void)
 {
     struct fakernic_cqe cqe;
@@ -260,7 +260,7 @@ static void test_rx_truncate_stump(void)
     close(fds[0]);
 }
 
-/* Nobody waits for the second. */
+/* The requester drops the second copy of a response. */
 static void test_tx_duplicate(void)
 {
     read_counting("at=tx opcode=rc-read-response-middle do=duplicate", 0,
@@ -297,7 +297,7 @@ static void test_rx_delay(void)
               20 * MS);
 }
 
-/* Those behind it are a gap. */
+/* The frames behind it arrive first, which looks like a gap. */
 static void test_tx_reorder(void)
 {
     read_counting("at=tx opcode=rc-read-response-first by=2 do=reorder", 0,
@@ -310,13 +310,13 @@ static void test_rx_reorder(void)
                   FAKERNIC_STAT_IMPLIED_NAK);
 }
 
-/* A frame that waits for others that never come goes by itself. */
+/* No other frame follows: the reordered frame leaves after 100 ms. */
 static void test_tx_reorder_last(void)
 {
     read_late("at=tx opcode=rc-read-request by=9 do=reorder", 100 * MS);
 }
 
-/* The second attempt is lost, too: the third is what brings the answer. */
+/* The first two attempts are lost. The third one succeeds. */
 static void test_tx_drop_attempt(Rig *r)
 {
     fault(&r->m, "id=a at=tx opcode=rc-read-request attempt=1 do=drop");
@@ -328,7 +328,7 @@ static void test_tx_drop_attempt(Rig *r)
     g_assert_cmpuint(fault_hits(&r->m), ==, 1);
 }
 
-/* A reset hides that there were faults until the device is enabled. */
+/* After a reset, STATUS reports fault rules once the device is enabled. */
 static void nic_reset_faulty(Nic *n)
 {
     nic_reset(n);
@@ -338,7 +338,7 @@ static void nic_reset_faulty(Nic *n)
                         FAKERNIC_STATUS_FAULTS);
 }
 
-/* What is held is gone with a reset, and nothing crashes. */
+/* A reset drops delayed frames, and the device works. */
 static void test_tx_delay_reset(Rig *r)
 {
     fault(&r->m, "at=tx times=0 delay-ns=5000000000 do=delay");
@@ -389,7 +389,7 @@ static void test_device_freeze(Rig *r)
     g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 0);
 }
 
-/* Another rule that takes the id of the one that froze it keeps nothing. */
+/* A rule that takes the id of the freezing rule does not keep it frozen. */
 static void test_device_freeze_replaced(Rig *r)
 {
     static const char *const others[] = {
@@ -435,7 +435,7 @@ static void test_device_freeze_command(Rig *r)
     g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
 }
 
-/* A doorbell that is fatal is so when it thaws: nothing is written before. */
+/* A fatal doorbell takes effect at the thaw, and writes nothing before. */
 static void test_device_freeze_overrun(Rig *r)
 {
     struct fakernic_eqe eqe;
@@ -461,7 +461,7 @@ static void test_device_freeze_reset(Rig *r)
     fault(&r->m, "remove=all");
 }
 
-/* Off the bus: all ones, deaf to its registers, alive after an FLR. */
+/* Off the bus: reads return all ones and writes do nothing until an FLR. */
 static void test_device_dead(Rig *r)
 {
     uint8_t express;
@@ -514,7 +514,7 @@ static void hit_once(Rig *r)
     g_assert_cmpuint(fault_hits(&r->m), ==, 1);
 }
 
-/* How often the recorder says this. */
+/* How often the recorder's text contains 'what'. */
 static unsigned recorded(Rig *r, const char *what)
 {
     QDict *reply = qtest_qmp(r->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
@@ -564,7 +564,7 @@ static void test_doorbell_duplicate(Rig *r)
     hit_once(r);
 }
 
-/* Rung when another was. */
+/* The device acts on the doorbell after another one has been rung. */
 static void test_doorbell_reorder(Rig *r)
 {
     fault(&r->m, "at=doorbell do=reorder");
@@ -575,7 +575,7 @@ static void test_doorbell_reorder(Rig *r)
     hit_once(r);
 }
 
-/* What the next one says is more. */
+/* The queue's next doorbell includes the reordered one, which is ignored. */
 static void test_doorbell_reorder_overtaken(Rig *r)
 {
     fault(&r->m, "at=doorbell do=reorder");
@@ -589,7 +589,7 @@ static void test_doorbell_reorder_overtaken(Rig *r)
     hit_once(r);
 }
 
-/* Bits that nothing may set: it rings nothing. */
+/* The corrupted bit is reserved, so the device drops the doorbell. */
 static void test_doorbell_corrupt(Rig *r)
 {
     fault(&r->m, "at=doorbell mask=0x80 do=corrupt");
@@ -684,7 +684,7 @@ static void test_cmd_doorbell_delay(Rig *r)
     command_late(r, "at=cmd-doorbell delay-ns=20000000 do=delay");
 }
 
-/* The next doorbell says all that it would have said. */
+/* The next doorbell announces the delayed command, too. */
 static void test_cmd_doorbell_delay_overtaken(Rig *r)
 {
     uint32_t index;
@@ -704,7 +704,7 @@ static void test_command_delay(Rig *r)
                  "at=command times=0 cmd=ALLOC_PD delay-ns=20000000 do=delay");
 }
 
-/* It has been announced: a doorbell that takes it back is one behind it. */
+/* The delayed command is announced: a smaller doorbell index is fatal. */
 static void test_command_delay_taken_back(Rig *r)
 {
     fault(&r->m, "at=command cmd=ALLOC_PD delay-ns=20000000 do=delay");
@@ -744,7 +744,7 @@ static void test_cqe_duplicate(Rig *r)
     hit_once(r);
 }
 
-/* Those behind it wait, too: a CQ keeps its order. */
+/* Later CQEs wait, too: a CQ keeps its order. */
 static void test_cqe_delay(Rig *r)
 {
     g_autofree char *rule = NULL;
@@ -776,7 +776,7 @@ static void test_cqe_reorder(Rig *r)
     hit_once(r);
 }
 
-/* What is delayed before it comes before it; what follows that overtakes. */
+/* A reordered CQE stays behind the delayed one before it; the next passes. */
 static void test_cqe_reorder_delayed(Rig *r)
 {
     fault(&r->m, "id=late at=cqe delay-ns=200000000 do=delay; "
@@ -794,7 +794,8 @@ static void test_cqe_reorder_delayed(Rig *r)
     hit_once(r);
 }
 
-/* Nobody comes whom it could go behind; those of another CQ do not count. */
+/* No other CQE of its CQ follows, so it arrives after 100 ms. CQEs of another
+ * CQ do not count. */
 static void test_cqe_reorder_last(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -831,7 +832,7 @@ static void test_cqe_overrun(Rig *r)
     hit_once(r);
 }
 
-/* What is held for a CQ goes with it. */
+/* DESTROY_CQ drops the delayed CQEs of the CQ. */
 static void test_cqe_delay_destroy(Rig *r)
 {
     fault(&r->m, "at=cqe delay-ns=20000000 do=delay");
@@ -845,7 +846,8 @@ static void test_cqe_delay_destroy(Rig *r)
     hit_once(r);
 }
 
-/* So does what is held of a QP: the driver has cleaned the CQ of it. */
+/* The delayed CQEs of a QP that is destroyed or reset are dropped: the driver
+ * has already removed the QP's CQEs from the CQ. */
 static void cqe_late(Rig *r, bool destroy)
 {
     fault(&r->m, "at=cqe delay-ns=20000000 do=delay");
@@ -871,7 +873,7 @@ static void test_cqe_delay_reset_qp(Rig *r)
     cqe_late(r, false);
 }
 
-/* A lie: the QP knows nothing of it. */
+/* The CQE reports an error that the QP has not had; the QP stays in RTS. */
 static void test_cqe_fail(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -887,7 +889,7 @@ static void test_cqe_fail(Rig *r)
     hit_once(r);
 }
 
-/* Of the second of two, that waits behind the first, the third bit. */
+/* Corrupts a bit of the second CQE, which waits behind a delayed one. */
 static void test_cqe_corrupt(Rig *r)
 {
     const size_t offset = offsetof(struct fakernic_cqe, wqe_index);
@@ -909,7 +911,7 @@ static void test_cqe_corrupt(Rig *r)
     hit_once(r);
 }
 
-/* A completion that makes an event. */
+/* A completion that causes an event. */
 static void pair_event(Rig *r, uint32_t index)
 {
     cq_arm(&r->n, &r->s.cq, 0, false);
@@ -945,7 +947,7 @@ static void test_eqe_duplicate(Rig *r)
     hit_once(r);
 }
 
-/* An event of a CQ that there is not. */
+/* The event names a CQ that does not exist. */
 static void test_eqe_corrupt(Rig *r)
 {
     const size_t offset = offsetof(struct fakernic_eqe, id);
@@ -982,7 +984,7 @@ static void test_eqe_delay(Rig *r)
     hit_once(r);
 }
 
-/* An EQ whose memory is out of reach for a while: its event comes later. */
+/* The write of an event fails for a while; the event arrives later. */
 static void test_dma_write_fail_eqe(Rig *r)
 {
     struct fakernic_eqe eqe;
@@ -1001,7 +1003,7 @@ static void test_dma_write_fail_eqe(Rig *r)
     hit_once(r);
 }
 
-/* How many messages of the vector that completions use were recorded. */
+/* The number of recorded messages of the vector of completions. */
 static unsigned messages(Rig *r)
 {
     return recorded(r, " interrupt vector=1\n");
@@ -1035,7 +1037,7 @@ static void test_interrupt_delay(Rig *r)
     hit_once(r);
 }
 
-/* A second message, for nothing. */
+/* The device sends a second message without an event. */
 static void test_interrupt_duplicate(Rig *r)
 {
     fault(&r->m, "at=interrupt number=1 times=0 do=duplicate");
@@ -1048,7 +1050,7 @@ static void test_interrupt_duplicate(Rig *r)
 
 /* ---- work requests and memory -------------------------------------------- */
 
-/* Each status, and the QP fails with it: the next work request is flushed. */
+/* With each status the QP fails, and its next work request is flushed. */
 static void test_send_wqe_fail(Rig *r)
 {
     for (unsigned status = 1; status <= FAKERNIC_WC_GENERAL_ERR; status++) {
@@ -1076,7 +1078,7 @@ static void test_send_wqe_fail(Rig *r)
     }
 }
 
-/* Two of three: as if they had never been posted. */
+/* Two of three work requests vanish, as if they had never been posted. */
 static void test_send_wqe_drop(Rig *r)
 {
     fault(&r->m, "at=send-wqe times=2 do=drop");
@@ -1120,7 +1122,7 @@ static void test_send_wqe_delay_reset(Rig *r)
     hit_once(r);
 }
 
-/* A reserved field is not zero: what stands in the first block is judged. */
+/* The device checks the corrupted block: a reserved field is not zero. */
 static void test_send_wqe_corrupt(Rig *r)
 {
     const size_t offset = offsetof(struct fakernic_sq_hdr, xrc_srqn);
@@ -1136,7 +1138,7 @@ static void test_send_wqe_corrupt(Rig *r)
     hit_once(r);
 }
 
-/* Data in the second block are written as they were read. */
+/* Inline data of the second block arrive corrupted: nothing checks them. */
 static void test_send_wqe_corrupt_data(Rig *r)
 {
     QEMU_ALIGNED(8) uint8_t wqe[2 * FAKERNIC_SQ_BB_SIZE] = { 0 };
@@ -1219,7 +1221,7 @@ static void test_recv_wqe_delay(Rig *r)
     hit_once(r);
 }
 
-/* The receive is in error, and with it both queue pairs. */
+/* The receive fails, and both queue pairs with it. */
 static void recv_wqe_fails(const char *rule, enum fakernic_vendor_err code)
 {
     Rig r;
@@ -1243,7 +1245,7 @@ static void test_recv_wqe_fail(void)
     recv_wqe_fails("at=recv-wqe code=34 do=fail", FAKERNIC_VENDOR_RQ_DMA);
 }
 
-/* Its tag, which the completion tells. */
+/* The rule corrupts the tag of the receive, which the completion reports. */
 static void test_recv_wqe_corrupt(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -1257,7 +1259,7 @@ static void test_recv_wqe_corrupt(Rig *r)
     hit_once(r);
 }
 
-/* A ring, a region: neither is made, and nothing of them is left. */
+/* CREATE_CQ and CREATE_MR fail once and leave nothing behind. */
 static void test_page_list_fail(Rig *r)
 {
     Queue cq;
@@ -1288,7 +1290,7 @@ static void test_page_list_fail(Rig *r)
     pair_has_read(r, 0);
 }
 
-/* What the link's error leaves in the capability. */
+/* The error that the AER capability shows after the rule. */
 static void aer(const char *severity, unsigned where, uint32_t status)
 {
     Rig r;
@@ -1324,7 +1326,7 @@ static bool link_is_up(Rig *r)
     return port.link_up;
 }
 
-/* Two events; what is sent meanwhile is lost, but not what stays inside. */
+/* The port reports down and up again; loopback works in between. */
 static void test_device_link_down(Rig *r)
 {
     g_assert_true(link_is_up(r));
@@ -1355,7 +1357,7 @@ static void test_device_link_down_replaced(Rig *r)
     g_assert_true(link_is_up(r));
 }
 
-/* The WQE is out of reach: the QP fails. */
+/* The read of a WQE fails, and the QP with it. */
 static void test_dma_read_fail(Rig *r)
 {
     g_autofree char *rule = NULL;
@@ -1369,7 +1371,7 @@ static void test_dma_read_fail(Rig *r)
     hit_once(r);
 }
 
-/* The CQE cannot be written: the CQ fails. */
+/* The write of a CQE fails, and the CQ with it. */
 static void test_dma_write_fail(Rig *r)
 {
     g_autofree char *rule = NULL;
@@ -1384,7 +1386,7 @@ static void test_dma_write_fail(Rig *r)
     hit_once(r);
 }
 
-/* The first bytes are there, the others are not. */
+/* The write fails after its first 40 bytes; the others stay as they were. */
 static void test_dma_write_fail_bytes(Rig *r)
 {
     uint8_t seen[100], none[60] = { 0 };
@@ -1400,7 +1402,7 @@ static void test_dma_write_fail_bytes(Rig *r)
     hit_once(r);
 }
 
-/* Written, says the device, and it is not. */
+/* The device reports success without writing the data. */
 static void test_dma_write_drop(Rig *r)
 {
     uint8_t byte;
@@ -1416,7 +1418,7 @@ static void test_dma_write_drop(Rig *r)
     hit_once(r);
 }
 
-/* One byte of what was READ is not what it was there, and then it is. */
+/* The first READ returns one corrupted byte, the second one none. */
 static void read_corrupt(Rig *r, const char *rule)
 {
     uint8_t there, here;
@@ -1445,7 +1447,7 @@ static void test_dma_write_corrupt(Rig *r)
     read_corrupt(r, "at=dma-write len=100 offset=30 mask=0x11 do=corrupt");
 }
 
-/* Adds 2 to a word that is 40; the status. */
+/* Adds 2 to a word of value 40, and returns the status. */
 static uint8_t pair_atomic(Rig *r)
 {
     AtomicWqe wqe = wqe_atomic(&r->s, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 40968,
@@ -1461,7 +1463,8 @@ static uint8_t pair_atomic(Rig *r)
     return cqe.status;
 }
 
-/* What is there afterwards, and what the answer says was there before. */
+/* Expects the value that memory has after the atomic, and the one that its
+ * response reports as the old value. */
 static void atomic_with(Rig *r, const char *rule, uint64_t there,
                         uint64_t before)
 {
@@ -1517,7 +1520,7 @@ static void test_dma_flush_fail(Rig *r)
     hit_once(r);
 }
 
-/* This memory has no medium: nothing but a lie can bring it there. */
+/* This memory has no medium. The dropped FLUSH succeeds, the next one fails. */
 static void test_dma_flush_drop(Rig *r)
 {
     fault(&r->m, "at=dma-flush len=512 do=drop");
@@ -1555,7 +1558,7 @@ static void pair_resume(Rig *r, bool *paused)
     }
 }
 
-/* A command that has a page list of one table read. */
+/* A command for which the device reads a page list of one table. */
 static void pair_command(Rig *r, bool *paused)
 {
     struct fakernic_create_mr_req req = {
@@ -1578,7 +1581,7 @@ static void pair_command(Rig *r, bool *paused)
     g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
 }
 
-/* Passes every point. A rule shows only if it stops the machine. */
+/* Passes every point. Only a rule that stops the machine has an effect. */
 static void pair_all(Rig *r, bool *paused)
 {
     pair_resume(r, paused);
@@ -1640,7 +1643,7 @@ POINT(dma_atomic, "dma-atomic")
 POINT(dma_flush, "dma-flush")
 POINT(device, "device")
 
-/* Every access is for something, and rules tell one from the other. */
+/* Each access has exactly one reason, which rules can select (why=). */
 static void test_why(Rig *r)
 {
     static const char *const reasons[] = { "wqe", "record", "page-list",
@@ -1680,7 +1683,7 @@ static void test_why(Rig *r)
     }
 }
 
-/* PSNs of the connection begin with 0xfffffe there, and with 100 back. */
+/* PSNs begin with 0xfffffe from a to b, and with 100 from b to a. */
 static void test_rpsn(Rig *r)
 {
     static const char *const rules[] = {
@@ -1716,7 +1719,7 @@ static void test_rpsn(Rig *r)
     g_assert_cmpuint(fault_hits_of_all(&r->m), ==, 7);
 }
 
-/* "Receiver not ready", with the timer that the QP was given: 12. */
+/* Syndrome 44 is an RNR NAK with the timer of the QP, 12. */
 static void test_syndrome(Rig *r)
 {
     fault(&r->m, "at=recv-wqe do=drop");
@@ -1733,7 +1736,7 @@ static void test_syndrome(Rig *r)
     g_assert_cmpuint(fault_hits_of(&r->m, "ack"), ==, 1);
 }
 
-/* An access is hit if one of its bytes is meant. */
+/* A rule hits an access if its range contains one byte of the access. */
 static void test_address(Rig *r)
 {
     for (unsigned i = 0; i < 4; i++) {
@@ -1755,7 +1758,7 @@ static void test_address(Rig *r)
 
 /* ---- frames, slow or forged -------------------------------------------- */
 
-/* One byte of the payload is another, and nobody notices. */
+/* One byte of the payload is corrupted under a valid ICRC: not detected. */
 static void forged_with(Rig *r, const char *rule)
 {
     struct fakernic_cqe cqe;
@@ -1775,7 +1778,7 @@ static void forged_with(Rig *r, const char *rule)
     g_assert_cmpuint(fault_hits(&r->m), ==, 1);
 }
 
-/* Behind Ethernet, IPv4, UDP, BTH and AETH: 58 bytes. */
+/* The payload begins behind Ethernet, IPv4, UDP, BTH and AETH, at byte 58. */
 #define FORGE " opcode=rc-read-response-first offset=70 mask=0x11 " \
               "fix-icrc=on do=corrupt"
 
@@ -1790,8 +1793,8 @@ static void test_rx_corrupt_fix_icrc(Rig *r)
 }
 
 /*
- * Answers of 1086, three times 1082, and 966 bytes, the last of which goes when
- * the others have gone through: 34.656 ms, at a bit in a microsecond.
+ * Responses of 1086, 3 x 1082, and 966 bytes, at one bit per microsecond. The
+ * last one leaves after the others have been sent, which takes 34.656 ms.
  */
 static void test_tx_throttle(Rig *r)
 {
@@ -1818,13 +1821,14 @@ static void test_command_line(void)
     machine_stop(&r.m);
 }
 
-/* The end of a socket that receives events of hits. */
+/* The end of a socket that receives an event for each hit. */
 typedef struct Listener {
     int fd;
     FILE *file;
 } Listener;
 
-/* A pair that reports hits. 'room': size of the socket's buffer, or 0. */
+/* A pair that reports hits. 'room' is the size of the socket's buffer; 0 is
+ * the default. */
 static void listening_start(Rig *r, Listener *l, int room)
 {
     const struct timeval patience = { .tv_sec = 60 };
@@ -1838,14 +1842,14 @@ static void listening_start(Rig *r, Listener *l, int room)
     }
     l->fd = ends[0];
     l->file = fdopen(ends[0], "r");
-    /* No turn ends because the host was busy: see test_again(). */
+    /* No turn may end because the host is busy: see test_again(). */
     more = g_strdup_printf(",turn-us=1000000,x-fault-events=told "
                            "-chardev socket,id=told,fd=%d", ends[1]);
     pair_start(r, more);
     close(ends[1]);
 }
 
-/* What the next line says. */
+/* The data of the next event. */
 static QDict *told(Listener *l)
 {
     QDict *event, *data;
@@ -1885,7 +1889,8 @@ static void test_events(void)
     fclose(l.file);
 }
 
-/* A client that does not read delays nothing; a later event counts the loss. */
+/* A client that does not read delays nothing. A later event has the number of
+ * lost events. */
 static void test_events_unread(void)
 {
     char waste[4096];
@@ -1914,8 +1919,8 @@ static void test_events_unread(void)
 }
 
 /*
- * The lines of a file, those of the rule "new", and the number of unreported
- * hits that the lines give.
+ * Returns the number of lines of a file. 'news' counts those of the rule "new",
+ * and 'untold' adds up the unreported hits that all lines name.
  */
 static uint64_t file_lines(const char *path, uint64_t *news, uint64_t *untold)
 {
@@ -1936,12 +1941,12 @@ static uint64_t file_lines(const char *path, uint64_t *news, uint64_t *untold)
 }
 
 #define FLOOD_BURSTS 2200
-#define FLOOD_NOPS   32         /* all of a send queue, which stay there */
+#define FLOOD_NOPS   32         /* a full send queue, which is never changed */
 #define FLOOD_RULES  540
 
 /*
- * A file, which takes all events, gets fewer and fewer of them, but always the
- * first hits of each rule.
+ * A file never blocks, so the device writes a smaller and smaller part of the
+ * hits to it. It always writes the first hits of each rule.
  */
 static void test_events_flood(void)
 {
@@ -1971,7 +1976,7 @@ static void test_events_flood(void)
     fault(&r.m, "remove=all; id=new at=cqe times=20 do=drop");
     sq_ring(&r.n, &r.a);
     g_assert_cmpuint(fault_hits(&r.m), ==, 20);
-    /* Rules that are added and removed do not fill a disk, either. */
+    /* Adding and removing rules does not fill a disk, either. */
     for (unsigned i = 0; i < FLOOD_RULES; i++) {
         r.a.sq.index += FLOOD_NOPS;
         fault(&r.m, "remove=all; at=cqe times=0 do=drop");
@@ -2003,7 +2008,7 @@ static void test_refused(Rig *r)
     g_assert_cmpuint(fault_hits_of(&r->m, "one"), ==, 0);
 }
 
-/* What is held is bounded: the oldest goes. */
+/* Rules hold at most 1,024 frames, and drop the oldest ones beyond that. */
 static void test_held_bounded(void)
 {
     Machine m;
@@ -2032,7 +2037,7 @@ static void test_held_bounded(void)
     machine_stop(&m);
 }
 
-/* What rules hold. */
+/* The number of frames, doorbells and completions that rules hold. */
 static unsigned held(Machine *m)
 {
     QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
@@ -2046,7 +2051,8 @@ static unsigned held(Machine *m)
     return count;
 }
 
-/* EQs that are stalled and then destroyed, more than can be held. */
+/* A rule delays events of more EQs than it can hold. The destruction of an EQ
+ * frees its place. */
 static void test_stalled_eqs(Rig *r)
 {
     fault(&r->m, "id=stall at=eqe times=0 delay-ns=3600000000000 do=delay");
@@ -2068,7 +2074,7 @@ static void test_stalled_eqs(Rig *r)
     rig_cqe(r, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
 }
 
-/* How many completions are there now. */
+/* The number of completions that are in the CQ now. */
 static unsigned completed(Rig *r, Queue *cq)
 {
     struct fakernic_cqe cqe;
@@ -2080,7 +2086,7 @@ static unsigned completed(Rig *r, Queue *cq)
     return count;
 }
 
-/* More send queues are delayed than may be held, and all continue. */
+/* A rule hits more send queues than it can delay; all of them continue. */
 static void test_stalled_sqs(void)
 {
     const unsigned all = 1100, may = 1024;
@@ -2099,7 +2105,7 @@ static void test_stalled_sqs(void)
     }
     AWAIT(fault_hits(&r.m) == all);
     g_assert_cmpuint(held(&r.m), ==, may);
-    /* One more does not wait; its frame does, and takes nobody's place. */
+    /* Another queue does not wait. Its frame does, in a place of its own. */
     fault(&r.m, "at=tx opcode=rc-read-request delay-ns=20000000 do=delay");
     pair_small_read(&r);
     AWAIT(held(&r.m) == may + 1);
@@ -2111,7 +2117,7 @@ static void test_stalled_sqs(void)
     AWAIT((done += completed(&r, &cq)) >= all);
     pair_expect(&r, 0);
     g_assert_cmpuint(held(&r.m), ==, 0);
-    /* A queue that is reset frees its place. */
+    /* The reset of a queue frees its place. */
     fault(&r.m, "remove=w; at=send-wqe times=0 delay-ns=3600000000000 "
                 "do=delay");
     complete_nops(&r.n, &qps[0], 1);
@@ -2122,13 +2128,13 @@ static void test_stalled_sqs(void)
     g_free(qps);
 }
 
-/* ---- the same again ------------------------------------------------------ */
+/* ---- repeatable hits ----------------------------------------------------- */
 
 #define AGAIN 100
 #define AGAIN_READS 3
 #define AGAIN_STEP  (10 * MS)
 
-/* Waits until all work that needs no clock is done. */
+/* Waits until all work that does not need the clock is done. */
 static void again_settle(Rig *r)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -2136,7 +2142,8 @@ static void again_settle(Rig *r)
     }
 }
 
-/* Some READs over a wire that is bad by chance; what was hit, a line each. */
+/* READs over a wire that loses and delays frames by chance. Returns a line for
+ * each hit. */
 static char *again_run(Rig *r, Listener *l)
 {
     static const char rules[] =
@@ -2198,7 +2205,7 @@ static void test_again(void)
     fclose(l.file);
 }
 
-/* A frame is in the port's receive queue; or it never will be. */
+/* Checks whether the port's receive queue gets frame i. */
 static bool chance_arrives(Nic *n, Setup *s, Queue *rq, unsigned i, bool comes)
 {
     struct fakernic_cqe cqe;
@@ -2217,7 +2224,7 @@ static bool chance_arrives(Nic *n, Setup *s, Queue *rq, unsigned i, bool comes)
     return true;
 }
 
-/* The engine's table hits the same frames of the list: unit/test_fault.c. */
+/* The device hits the same frames of the list as unit/test_fault.c. */
 static void test_chance(void)
 {
     uint8_t frame[CHANCE_LENGTH];

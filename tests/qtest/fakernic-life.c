@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The life of the device and its turns: it is unplugged, reset, stopped or
- * frozen with work in every stage, also by its own interrupts; work in turns
- * of a bounded size; bursts of frames.
+ * frozen with work in every stage, also by its own interrupts. Work runs in
+ * turns of a bounded size; frames arrive in bursts.
  */
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"
@@ -17,7 +17,7 @@
 #define SLOT_DEVICE \
     "-device fakernic,id=nic,bus=rp0,mac=" MAC_STRING
 
-/* What firmware does: the root port forwards bus 1 and all of the PCI hole. */
+/* The root port forwards bus 1 and all of the PCI hole, as after firmware. */
 static void root_port_setup(Machine *m)
 {
     QPCIDevice *port = qpci_device_find(m->bus, QPCI_DEVFN(PORT_SLOT, 0));
@@ -66,7 +66,7 @@ static void assert_gone(Machine *m)
     g_error("the device is still there");
 }
 
-/* By the doorbell that a CPU stores to, with more work behind it. */
+/* A doorbell store unplugs the device, which has more work to do. */
 static void test_unplug_from_doorbell(void)
 {
     Machine m;
@@ -89,7 +89,7 @@ static void test_unplug_from_doorbell(void)
     machine_stop(&m);
 }
 
-/* By a command's interrupt, and another raised together with it. */
+/* A command's interrupt unplugs the device while another one is raised. */
 static void test_unplug_from_command(void)
 {
     struct fakernic_cmd nop = { .opcode = LE16(FAKERNIC_CMD_NOP) };
@@ -111,7 +111,7 @@ static void test_unplug_from_command(void)
     machine_stop(&m);
 }
 
-/* By a frame: the netdev's handler is on the stack, or was just before. */
+/* A frame unplugs the device, from the netdev's handler or just after it. */
 static void test_unplug_from_frame(void)
 {
     uint8_t frame[64];
@@ -146,7 +146,7 @@ static void test_unplug_from_frame(void)
     close(fds[0]);
 }
 
-/* By a timer: an event that moderation held back. */
+/* A timer unplugs the device: an event that moderation has held back. */
 static void test_unplug_from_timer(void)
 {
     struct fakernic_modify_cq_req moderate = {
@@ -170,12 +170,12 @@ static void test_unplug_from_timer(void)
     machine_stop(&m);
 }
 
-/* ---- doors that are entered after the end -------------------------------- */
+/* ---- entries into a device that has ended -------------------------------- */
 
 /*
- * A device in a slot, whose next completion switches the slot off. QEMU looks a
- * region up once for a whole DMA: what a DMA still writes then comes in after
- * the end.
+ * A device in a slot, whose next completion switches the slot off. QEMU looks
+ * up a region once for a whole DMA, so the rest of that DMA still reaches the
+ * device after its end.
  */
 typedef struct End {
     Machine m;
@@ -184,7 +184,7 @@ typedef struct End {
     Qp a, b;
 } End;
 
-/* What QEMU frees is overwritten at once, so that a use after it is seen. */
+/* glibc overwrites freed memory at once, so that a use after free fails. */
 #define OVERWRITES "glibc.malloc.perturb=170:glibc.malloc.tcache_count=0"
 
 static void end_prepare(End *e)
@@ -227,7 +227,8 @@ static void test_end_doorbell(void)
     end_done(&e);
 }
 
-/* The same from CMDQ_DOORBELL on: 4 bytes of it, 2 and 1 of the next one. */
+/* A DMA of 7 bytes to CMDQ_DOORBELL: the first 4 end the device, the others
+ * reach the next register. */
 static void test_end_register(void)
 {
     const struct fakernic_cmd nop = { .opcode = LE16(FAKERNIC_CMD_NOP) };
@@ -243,7 +244,7 @@ static void test_end_register(void)
     end_done(&e);
 }
 
-/* A masked vector is pending, and will switch the slot off. */
+/* A masked vector is pending. Its message will switch the slot off. */
 static void end_pending(End *e)
 {
     end_begin(e);
@@ -253,7 +254,7 @@ static void end_pending(End *e)
     main_loop_turns(&e->m, 10);
 }
 
-/* The DMA that unmasks it goes on into the next entries of the table. */
+/* The DMA that unmasks the vector continues into the next table entries. */
 static void test_end_vectors(void)
 {
     const uint8_t zeros[4 + 2 * PCI_MSIX_ENTRY_SIZE] = { 0 };
@@ -266,9 +267,9 @@ static void test_end_vectors(void)
 }
 
 /*
- * A store to configuration space unmasks it with all others. A root port's slot
- * is switched there, too, which QEMU refuses in the middle of such a store, but
- * a bridge's in memory (SHPC).
+ * A store to configuration space unmasks all vectors. The slot belongs to a
+ * bridge, which switches it by a store to memory (SHPC). A root port does so in
+ * configuration space, which QEMU refuses during another such store.
  */
 static void test_end_config(void)
 {
@@ -312,13 +313,13 @@ static void test_end_config(void)
     machine_stop(&e.m);
 }
 
-/* Where the guest's program finds addresses, 0 until it is to use them. */
+/* Where the guest's program finds addresses; 0 until they are valid. */
 #define CPU_UAR    0x8000
 #define CPU_REGS   0x8004
 #define CPU_MSIX   0x8008
-#define CPU_ROUNDS 0x800c       /* that it has done */
+#define CPU_ROUNDS 0x800c       /* counted by the program */
 
-/* What a CPU does: from reset to 32-bit mode, then stores and loads forever. */
+/* The CPU's program: from reset to 32-bit mode, then endless accesses. */
 static char *cpu_program(void)
 {
     static const uint8_t enter[] = {
@@ -360,7 +361,7 @@ static char *cpu_program(void)
     return path;
 }
 
-/* Waits until the CPU has done this many more rounds. */
+/* Waits until the CPU has done 'rounds' more rounds. */
 static void cpu_runs(Machine *m, uint32_t rounds)
 {
     const uint32_t end = qtest_readl(m->qts, CPU_ROUNDS) + rounds;
@@ -376,7 +377,7 @@ static void cpu_runs(Machine *m, uint32_t rounds)
 
 /*
  * A CPU waits for the big lock in the middle of an access to the device, and
- * gets it after the end. Its program makes no other accesses.
+ * gets it after the device has ended. Its program accesses nothing else.
  */
 static void test_end_cpu(void)
 {
@@ -404,7 +405,7 @@ static void test_end_cpu(void)
     unlink(program);
 }
 
-/* The event of the port that set_link makes: QEMU uses the NIC after it. */
+/* The port event of set_link ends the device; then QEMU uses the NIC. */
 static void test_end_set_link(void)
 {
     End e;
@@ -417,7 +418,7 @@ static void test_end_set_link(void)
     end_done(&e);
 }
 
-/* A UC QP whose peer is on the wire, and is nobody. */
+/* A UC QP that sends to a peer on the wire which does not exist. */
 static void away_create(Nic *n, const Setup *s, Queue *cq, Qp *away)
 {
     static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
@@ -427,7 +428,7 @@ static void away_create(Nic *n, const Setup *s, Queue *cq, Qp *away)
     uc_connect(n, away->qpn, 77, peer_gid, peer_mac);
 }
 
-/* ---- work that is left when something happens ---------------------------- */
+/* ---- work that is left at a stop, reset or unplug ------------------------ */
 
 #define PAIRS 8
 #define PAIRS_MAX 32
@@ -480,7 +481,7 @@ static void bulk_start(Nic *n, Bulk *bulk)
     bulk_post(n, bulk);
 }
 
-/* Completions seen since the last call; all are good. */
+/* The number of new completions, which must have succeeded. */
 static unsigned bulk_poll(Nic *n, Bulk *bulk)
 {
     struct fakernic_cqe cqe;
@@ -543,8 +544,8 @@ static void end_realize(Machine *m, bool realized, bool taken)
 }
 
 /*
- * A device that the monitor has ended stays in QEMU's tree. All of its
- * properties refuse, it is not realized again, and nothing else reaches it.
+ * A device that the monitor has unrealized stays in QEMU's tree. All of its
+ * properties fail, it cannot be realized again, and nothing else reaches it.
  */
 static void test_end_properties(void)
 {
@@ -580,7 +581,7 @@ static void test_end_properties(void)
     machine_stop(&m);
 }
 
-/* Nothing moves while the VM is stopped, and all goes on after that. */
+/* A stopped VM completes nothing; after 'cont' all the work completes. */
 static void test_stop(void)
 {
     unsigned left = 0;
@@ -605,11 +606,11 @@ static void test_stop(void)
         g_free(n.pci);
         machine_stop(&m);
     }
-    /* Else the tries have shown nothing. */
+    /* At least one try must have left work. */
     g_assert_cmpuint(left, >, 0);
 }
 
-/* What is stored to the device then has no effect: no CPU can have done it. */
+/* A store to the device of a stopped VM has no effect: no CPU can cause it. */
 static void test_stop_doorbell(Rig *r)
 {
     Wqe wqe;
@@ -631,7 +632,7 @@ static void test_stop_doorbell(Rig *r)
     assert_same(&r->n, &r->s, 0, 32768, 1000);
 }
 
-/* A reset with work left over; the next life does not see any of it. */
+/* A reset drops the work that is left; the next life sees none of it. */
 static void test_reset_behind(void)
 {
     Machine m;
@@ -662,7 +663,7 @@ static void test_reset_behind(void)
         main_loop_turns(&m, 100);
         g_assert_cmpuint(bulk_poll(&n, &bulk), ==, 0);
     }
-    /* Else nothing was shown. */
+    /* At least one reset must have had work to drop. */
     g_assert_cmpuint(left, >, 0);
     nic_bringup(&n);
     assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
@@ -670,7 +671,7 @@ static void test_reset_behind(void)
     machine_stop(&m);
 }
 
-/* A reset of a stopped VM still holds when it resumes. */
+/* A reset of a stopped VM drops all work: none completes when it resumes. */
 static void test_reset_stopped(void)
 {
     Machine m;
@@ -692,7 +693,7 @@ static void test_reset_stopped(void)
     machine_stop(&m);
 }
 
-/* Pulled out with work left over. */
+/* The device is unplugged with work left. */
 static void test_unplug_behind(void)
 {
     Machine m;
@@ -711,7 +712,7 @@ static void test_unplug_behind(void)
     machine_stop(&m);
 }
 
-/* Pulled out with a frame that its netdev cannot send. */
+/* The device is unplugged with a frame that its netdev cannot send. */
 static void test_unplug_blocked(void)
 {
     Machine m;
@@ -758,7 +759,7 @@ static uint64_t longest_turn(Machine *m)
     return value;
 }
 
-/* Beyond its budget a turn does not go by more than a frame's work. */
+/* A turn exceeds its budget by the work of one frame at most. */
 static void test_turn(void)
 {
     Machine m;
@@ -777,8 +778,8 @@ static void test_turn(void)
     machine_stop(&m);
 }
 
-/* The longest turn of bulk work for a given time limit of a turn, with endless
- * work. */
+/* The longest turn of bulk work, with this time limit of a turn and practically
+ * no limit of work. */
 static uint64_t timed_turn(unsigned microseconds)
 {
     uint64_t longest;
@@ -801,8 +802,9 @@ static uint64_t timed_turn(unsigned microseconds)
 }
 
 /*
- * Time ends a turn, too. It is counted, not timed: a machine that is slow does
- * less in the time, and one is not a hundred times as fast as a unit's 1 us.
+ * The time limit ends a turn, too. The test compares units of work, not times:
+ * a slow machine does fewer units in the limit, and no machine is a hundred
+ * times as fast as one unit per microsecond.
  */
 static void test_timed(void)
 {
@@ -814,7 +816,7 @@ static void test_timed(void)
 
 /* ---- frames -------------------------------------------------------------- */
 
-/* Not in D3hot, nor while the VM is stopped: it waits at the netdev. */
+/* In D3hot, or while the VM is stopped, a frame waits at the netdev. */
 static void test_frame_waits(void)
 {
     uint8_t frame[64];
@@ -851,7 +853,7 @@ static void test_frame_waits(void)
     close(wire);
 }
 
-/* The link changes while the VM is stopped: one event, of what is now. */
+/* The link changes while the VM is stopped: one event with its last state. */
 static void test_link_stopped(void)
 {
     struct fakernic_eqe eqe;
@@ -876,10 +878,7 @@ static void test_link_stopped(void)
     machine_stop(&m);
 }
 
-/*
- * More frames at once than a turn takes, as a stream hands them over: all
- * come.
- */
+/* A stream delivers more frames at once than a turn takes: none is lost. */
 static void test_flood(void)
 {
     const unsigned count = 4000;
@@ -913,7 +912,7 @@ static void test_flood(void)
     close(fds[0]);
 }
 
-/* A burst of requests is answered once, not frame by frame. */
+/* The responder acknowledges a burst of requests with few frames. */
 static void test_burst(void)
 {
     static const uint8_t other_mac[6] = { 0x52, 0x54, 0x00, 0x0a, 0x0b, 0x0d };
@@ -967,12 +966,12 @@ static void test_burst(void)
 enum { SERVER, WRITER, READER, HUB_HOSTS };
 #define HUB_READERS 8
 #define HUB_WQES    31
-#define HUB_READS   16          /* that end the test */
+#define HUB_READS   16          /* the last one ends the test */
 #define HUB_HOST \
     "-netdev hubport,id=h%u,hubid=0 " \
     "-device fakernic,addr=0%u.0,netdev=h%u,mac=02:00:00:00:00:0%u," \
     "turn-work=%u,turn-us=1000000%s "
-/* What the clients begin with waits for time to pass. */
+/* A rule delays the clients' doorbells until the clock steps. */
 #define HUB_HOLD \
     ",x-fault='id=hold at=doorbell number=%u times=0 delay-ns=1000 do=delay%s'"
 #define HUB_PAUSE "; id=end at=cqe nth=%u do=pause"
@@ -1002,7 +1001,7 @@ static const uint8_t *hub_mac(unsigned host)
     return macs[host];
 }
 
-/* The machine stops with the last of HUB_READS. */
+/* Sets up the hosts. The machine stops at the last of HUB_READS. */
 static void hub_start(Hub *hub)
 {
     g_autofree char *end = g_strdup_printf(HUB_PAUSE, HUB_READS);
@@ -1030,7 +1029,7 @@ static void hub_start(Hub *hub)
     }
 }
 
-/* A full send queue of this, to the server. */
+/* Posts a full send queue of this opcode to the server. */
 static void hub_post(Hub *hub, unsigned client, uint8_t opcode)
 {
     Nic *n = &hub->nics[client], *server = &hub->nics[SERVER];
@@ -1063,8 +1062,8 @@ static unsigned hub_done(Hub *hub, unsigned client)
 }
 
 /*
- * One client WRITEs, another READs by many QPs. The server takes what comes in
- * between its turns, so what is written is a quarter of what is read, or more.
+ * One client WRITEs, another READs by many QPs. The server receives frames
+ * between its turns, so it completes at least one WRITE for four READs.
  */
 static void test_shares(void)
 {
@@ -1097,7 +1096,7 @@ static void test_shares(void)
 
 /* ---- a wire that is blocked ---------------------------------------------- */
 
-/* Completions there without time passing; all are good. */
+/* The number of completions without a clock step; all must succeed. */
 static unsigned cq_count(Nic *n, Queue *cq)
 {
     struct fakernic_cqe cqe;
@@ -1111,7 +1110,7 @@ static unsigned cq_count(Nic *n, Queue *cq)
     return count;
 }
 
-/* Nothing reads from the wire: work that does not need it continues. */
+/* The test does not read from the wire: loopback and NOPs continue. */
 static void test_blocked_wire(void)
 {
     uint8_t buf[2048];
@@ -1162,7 +1161,7 @@ static void test_blocked_wire(void)
 #define QUIET_WRITES 16
 #define QUIET_FRAMES (QUIET_WRITES * (DATA_SIZE / 1024))
 
-/* Takes the frames that come while the main loop is given some rounds. */
+/* Receives frames during some rounds of the main loop. Returns their number. */
 static unsigned quiet_frames(Nic *n, int wire, unsigned rounds)
 {
     uint8_t buf[2048];
@@ -1196,8 +1195,8 @@ typedef struct Quiet {
     int wire;
 } Quiet;
 
-/* A device with frames, a completion and an interrupt still to come; it can be
- * unplugged if that is asked for. */
+/* A device that still has frames to send, a completion and an interrupt. With
+ * 'pluggable' it can be unplugged. */
 static void quiet_begin(Quiet *q, bool pluggable)
 {
     Nic *n = &q->n;
@@ -1243,7 +1242,7 @@ static unsigned quiet_is(Quiet *q)
     g_assert_cmpuint(quiet_frames(&q->n, q->wire, 500), ==, 0);
     g_assert_false(cq_poll(&q->n, &q->s.cq, &cqe));
     for (unsigned v = 0; v < FAKERNIC_VECTOR_COUNT; v++) {
-        /* That of commands was raised by them. */
+        /* Commands have raised their own vector. */
         g_assert_true(v == FAKERNIC_VECTOR_CMDQ || !msix_fired(&q->n, v));
     }
     return frames;
@@ -1256,7 +1255,7 @@ static void quiet_end(Quiet *q)
     close(q->wire);
 }
 
-/* Nor does it when time passes; the end. */
+/* The device stays silent when time passes; then the machine ends. */
 static void quiet_for_good(Quiet *q)
 {
     struct fakernic_cqe cqe;
@@ -1270,8 +1269,8 @@ static void quiet_for_good(Quiet *q)
 }
 
 /*
- * The device is halted: no frame is received before it resumes, and then all
- * are, except those that QEMU itself has 'lost'.
+ * A halted device sends no frame. After it resumes the test receives all
+ * frames, except those that QEMU itself has 'lost'.
  */
 static void quiet_try(void (*halt)(Nic *n, bool on), unsigned lost)
 {
@@ -1295,12 +1294,12 @@ static void quiet_try(void (*halt)(Nic *n, bool on), unsigned lost)
 
 static void test_quiet(void)
 {
-    /* QEMU forgets the frame that a netdev could not send when it stops. */
+    /* At a stop, QEMU drops the frame that a netdev could not send. */
     quiet_try(quiet_stop, 1);
     quiet_try(quiet_sleep, 0);
 }
 
-/* A device that is off the bus is silent for good, as a pulled one. */
+/* A device that is off the bus stays silent, like an unplugged one. */
 static void test_quiet_dead(void)
 {
     Quiet q;
@@ -1314,7 +1313,7 @@ static void test_quiet_dead(void)
     quiet_for_good(&q);
 }
 
-/* So is one that has been reset, until it is brought up again. */
+/* A device that was reset is silent until the driver brings it up again. */
 static void test_quiet_reset(void)
 {
     Quiet q;
@@ -1367,7 +1366,7 @@ static void *flood_run(void *opaque)
 #define MONITOR_ROUNDS 5
 #define MONITOR_TRIES  10
 
-/* Writes of 1 MiB each, of the same page again and again: a GB in all. */
+/* WRITEs of 1 MiB each, all of the same page: a GB in total. */
 static void bulk_enlarge(Nic *n, Bulk *bulk)
 {
     Setup *s = &bulk->s;
@@ -1391,8 +1390,8 @@ static void bulk_enlarge(Nic *n, Bulk *bulk)
 }
 
 /*
- * Frames come as fast as they can, and the device has more to do than it can
- * while the monitor waits. Returns the number of rounds that left some work.
+ * Frames arrive as fast as possible, and the device has more work than it can
+ * do while the monitor waits. Returns the number of rounds that left some work.
  */
 static unsigned monitor_rounds(Nic *n, Bulk *bulk, int fd)
 {
@@ -1413,7 +1412,8 @@ static unsigned monitor_rounds(Nic *n, Bulk *bulk, int fd)
     return beside;
 }
 
-/* Where the test itself was not run for a while, all was done: once more. */
+/* The monitor answers during a flood. If the host did not run the test for a
+ * while, the device has finished all work, and the test tries again. */
 static void test_monitor(void)
 {
     unsigned beside = 0;
@@ -1465,8 +1465,8 @@ static void fall_asleep(Machine *m)
 }
 
 /*
- * A frame that comes while the machine sleeps, QEMU keeps, and tells nobody of
- * it; those behind it wait, too. They come once the device works again.
+ * QEMU keeps a frame that arrives while the machine sleeps, and does not notify
+ * the device. The frame and those behind it arrive once the device works again.
  */
 static void test_frame_in_sleep(void)
 {
