@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The link, and the poll doorbell: two devices in one process, and members that
- * the test plays, some of which lie or are killed.
+ * The link and the poll doorbell: two devices, and members that the test plays.
+ * Some of these lie or are killed.
  */
 #include "qemu/osdep.h"
 #include "qemu/atomic.h"
@@ -43,7 +43,7 @@ static char *link_folder(void)
     return path;
 }
 
-/* Nothing but the lock is left behind. */
+/* The folder may contain nothing except the lock. */
 static void link_folder_end(char *folder)
 {
     g_autofree char *lock = g_build_filename(folder, "lock", NULL);
@@ -60,7 +60,7 @@ static void link_start_one(Machine *m, Nic *n, const char *folder)
     nic_bringup(n);
 }
 
-/* How many wake-ups all devices say that they have lost. */
+/* The number of lost wake-ups that all devices report. */
 static unsigned lost_wakeups(Machine *m)
 {
     static const char word[] = "lost-wakeups=";
@@ -77,10 +77,10 @@ static unsigned lost_wakeups(Machine *m)
 
 /* ---- two devices --------------------------------------------------------- */
 
-/* In one process, or the second in one of its own, 'far'. */
+/* Two devices in one process, or the second in another process, 'far'. */
 typedef struct Two {
     Machine m, far;
-    unsigned first;             /* whose addresses they have */
+    unsigned first;             /* index of the first one's addresses */
     Nic n[LINK_DEVICES];
     Setup s[LINK_DEVICES];
     Qp qp[LINK_DEVICES];
@@ -145,7 +145,7 @@ static void two_stop(Two *t)
     machine_stop(&t->m);
 }
 
-/* From the first half of one's memory to the second of the other's. */
+/* Writes the first half of one device's memory to the other's second half. */
 static void two_write(Two *t, unsigned from)
 {
     Wqe wqe = wqe_rdma(&t->s[from], FAKERNIC_SQ_RDMA_WRITE, 0, 0,
@@ -182,7 +182,7 @@ static void two_written(Two *t, unsigned from)
     two_same(t, from);
 }
 
-/* No frame was lost, sent twice, or came in another order. */
+/* No frame was lost, duplicated or reordered. */
 static void two_clean(Two *t)
 {
     for (unsigned i = 0; i < LINK_DEVICES; i++) {
@@ -207,7 +207,7 @@ static void two_exchange(Two *t, unsigned rounds)
     }
 }
 
-/* Both ways at once, over all of the ring and more, stopped now and then. */
+/* WRITEs in both directions that wrap the ring, with stops of the VM. */
 static void test_link_two(void)
 {
     char *folder = link_folder();
@@ -246,7 +246,7 @@ static void test_link_clean(void)
     link_folder_end(folder);
 }
 
-/* ---- what is written, while much is on its way --------------------------- */
+/* ---- correct data under load --------------------------------------------- */
 
 /* The windows of this many QPs exceed the capacity of a ring. */
 #define LOAD_QPS    10
@@ -257,7 +257,7 @@ static void test_link_clean(void)
 #define LOAD_ROUNDS 3
 
 /*
- * A region of each, of which the first half is written to the other's second.
+ * A region of each device. Its first half goes to the other's second half.
  */
 typedef struct Load {
     uint64_t memory[LINK_DEVICES];
@@ -280,7 +280,7 @@ static void load_begin(Load *l, Two *t)
     }
 }
 
-/* Bytes that were not there before, nor in another place. */
+/* Random bytes that differ in each place and each round. */
 static void load_draw(Load *l, Two *t, unsigned from, unsigned round)
 {
     g_autoptr(GRand) rand = g_rand_new_with_seed(2 * round + from);
@@ -292,7 +292,7 @@ static void load_draw(Load *l, Two *t, unsigned from, unsigned round)
     qtest_bufwrite(t->n[from].m->qts, l->memory[from], words, LOAD_SIZE);
 }
 
-/* Each place goes to another one; one doorbell for all of a QP. */
+/* The place at the peer to which WRITE i goes, another one in each round. */
 static unsigned load_place(unsigned i, unsigned round)
 {
     return (i * 7 + round) % LOAD_WRITES;
@@ -341,7 +341,7 @@ static void load_run(Two *t)
         load_draw(&l, t, 0, round);
         load_draw(&l, t, 1, round);
         load_write(&l, t, 1, round);
-        /* One that stands for a moment has its peer wait for room. */
+        /* While one process is stopped, its peer must wait for room. */
         if (t->far.qts) {
             g_assert_cmpint(kill(qtest_pid(t->far.qts), SIGSTOP), ==, 0);
         }
@@ -357,7 +357,7 @@ static void load_run(Two *t)
     g_free(l.sent[1]);
 }
 
-/* Every byte, both ways at once, many writes at a time. */
+/* Many WRITEs at a time, in both directions: every byte arrives. */
 static void test_link_load(void)
 {
     char *folder = link_folder();
@@ -369,7 +369,7 @@ static void test_link_load(void)
     link_folder_end(folder);
 }
 
-/* And at the pace of two processes, which signal each other. */
+/* The same between two processes, which signal each other. */
 static void test_link_load_apart(void)
 {
     char *folder = link_folder();
@@ -381,7 +381,7 @@ static void test_link_load_apart(void)
     link_folder_end(folder);
 }
 
-/* ---- ones that go -------------------------------------------------------- */
+/* ---- members that leave -------------------------------------------------- */
 
 static void two_plug(Two *t, unsigned i, const char *folder)
 {
@@ -391,7 +391,7 @@ static void two_plug(Two *t, unsigned i, const char *folder)
     two_setup(t, i, &t->m, 6 + i);
 }
 
-/* One is unplugged with frames on their way, and another takes its place. */
+/* A device is unplugged with frames in flight, and another one joins. */
 static void test_link_unplug(void)
 {
     char *folder = link_folder();
@@ -427,7 +427,7 @@ static void far_start(Two *t, const char *folder)
     two_connect(t);
 }
 
-/* At once; qtest_quit() would take that for a crash of the device's. */
+/* Kills the far QEMU; qtest_quit() would report that as a crash. */
 static void far_kill(Two *t)
 {
     g_assert_cmpint(kill(qtest_pid(t->far.qts), SIGKILL), ==, 0);
@@ -439,7 +439,7 @@ static void far_kill(Two *t)
     alloc_destroy(&t->far.alloc);
 }
 
-/* Waits until this many devices of a machine have their peers. */
+/* Waits until 'devices' devices of a machine report this text 'peers'. */
 static void peers_await(Machine *m, const char *peers, unsigned devices)
 {
     for (unsigned tries = 0; tries < 30000; tries++) {
@@ -458,8 +458,8 @@ static void peers_await(Machine *m, const char *peers, unsigned devices)
 }
 
 /*
- * A QEMU that is killed, with frames on their way to it and from it: others
- * continue, its place is free, and the next member is connected.
+ * A QEMU is killed with frames in flight in both directions. The others
+ * continue, its place becomes free, and the next member connects.
  */
 static void test_link_killed(void)
 {
@@ -487,7 +487,7 @@ static void test_link_killed(void)
         }
         two_exchange(&t, 2);
         peers_await(&t.m, "peers=2,", 3);
-        /* What is left of the old connection is nothing to the next. */
+        /* A new CQ: completions of the old connection do not count. */
         cq_create(&killed.n[0], &killed.s[0].cq, 6, &killed.s[0].eq, 0, 0);
     }
     far_start(&killed, folder);
@@ -507,7 +507,7 @@ typedef struct Member {
     LinkPair pair;
 } Member;
 
-/* Connects to the only member that the folder has. */
+/* Connects to the only member of the folder. */
 static int member_connect(const char *folder)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -534,8 +534,8 @@ static bool member_readable(const Member *p)
 }
 
 /*
- * Connects 'count' times in a process of its own, which ends; the last of the
- * sockets, which have numbers one behind the other.
+ * Connects 'count' times in another process, which then ends. Returns the last
+ * of the sockets, which have consecutive numbers.
  */
 static int member_connect_apart(const char *folder, unsigned count)
 {
@@ -556,7 +556,7 @@ static int member_connect_apart(const char *folder, unsigned count)
     return WEXITSTATUS(status);
 }
 
-/* It is connected, and becomes a member. */
+/* Exchanges hellos on a connected socket. */
 static void member_greet(Member *p)
 {
     LinkHello hello = link_hello(), answer;
@@ -582,7 +582,7 @@ static void member_leave(Member *p)
     link_pair_unmap(&p->pair);
 }
 
-/* Cut off: nothing but the end comes from the socket. */
+/* The device closes the connection of this member. */
 static void member_expect_end(Member *p)
 {
     char byte;
@@ -603,7 +603,7 @@ static void member_signal(Member *p)
     }
 }
 
-/* The next frame that the device sent. */
+/* Takes the next frame that the device has sent. */
 static uint32_t member_get(Member *p, uint8_t *frame)
 {
     uint32_t len;
@@ -618,9 +618,9 @@ static uint32_t member_get(Member *p, uint8_t *frame)
 }
 
 /*
- * The answer to what a device sent lies in its ring when it looks for the time
- * again: it is taken in first, and nothing is sent twice. The device's guest
- * polls, so that nobody signals.
+ * An acknowledgement is in the device's ring when its retry timer expires. The
+ * device reads the ring first, and retransmits nothing. The device's guest
+ * polls, so the peer does not signal.
  */
 static void test_link_late(void)
 {
@@ -655,7 +655,7 @@ static void test_link_late(void)
     link_folder_end(folders[1]);
 }
 
-/* Frames for a device whose port takes all of them. */
+/* A device whose port receives the frames of members. */
 typedef struct Wired {
     Machine m;
     Nic n;
@@ -684,7 +684,7 @@ static void wired_end(Wired *w)
     link_folder_end(w->folder);
 }
 
-/* Except for a peer that the test let sleep too long, this many times. */
+/* Ends the machine, which must have counted 'lost' lost wake-ups. */
 static void wired_stop_lost(Wired *w, unsigned lost)
 {
     g_assert_cmpuint(lost_wakeups(&w->m), ==, lost);
@@ -709,7 +709,7 @@ static void wired_expect(Wired *w)
     cq_await(&w->n, &w->s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
 }
 
-/* Lies of a member about the one frame that it has put in. */
+/* Lies of a member about the only frame in its ring. */
 static void lie_far_tail(Member *p)
 {
     p->pair.tx.control->tail = 0x7ffffff8;
@@ -755,7 +755,7 @@ static void (*const lies[])(Member *) = {
     lie_no_length, lie_length, lie_longer,
 };
 
-/* What one member says is nothing to another. */
+/* The device still receives a frame of the honest member. */
 static void honest_is_heard(Wired *w, Member *honest)
 {
     rq_post(&w->n, &w->raw.rq, 0, w->s.data, 2048, w->s.key);
@@ -789,13 +789,13 @@ static void test_link_liars(void)
     wired_stop(&w);
 }
 
-/* One that goes on writing where the device reads. */
+/* A member that keeps writing to memory that the device reads. */
 typedef struct Scribbler {
     Member member;
     bool ended;
 } Scribbler;
 
-#define SCRIBBLE_RECORD 72      /* of a frame of 64 bytes */
+#define SCRIBBLE_RECORD 72      /* size of the record of a 64-byte frame */
 
 static void *scribbler_run(void *opaque)
 {
@@ -808,8 +808,8 @@ static void *scribbler_run(void *opaque)
         const uint32_t head = qatomic_read(&tx->control->head);
         uint8_t *record = tx->data + head % LINK_RING_SIZE;
 
-        /* Indexes of which the device can make something, for most of the
-         * time: else all ends at once. */
+        /* Most indexes are plausible. Otherwise the device would end the
+         * connection at once. */
         qatomic_set((uint32_t *)record, lengths[i % 512 ? 0 :
                                                 i / 512 % ARRAY_SIZE(lengths)]);
         qatomic_set((uint32_t *)(record + 20), i);
@@ -820,7 +820,7 @@ static void *scribbler_run(void *opaque)
     return NULL;
 }
 
-/* It is cut off sooner or later, or not at all: nobody else notices. */
+/* The device may end the scribbler's connection; others do not notice. */
 static void test_link_scribbler(void)
 {
     Member honest;
@@ -854,7 +854,7 @@ static void test_link_scribbler(void)
 
 typedef struct Stranger {
     size_t size;                /* of its hello */
-    unsigned at;                /* a byte of it that is another; 0: none */
+    unsigned at;                /* offset of a wrong byte in it; 0: none */
     unsigned fds;
     enum { OURS, NOT_MEMORY, NOT_SEALED, NOT_SIZED } memory;
 } Stranger;
@@ -921,7 +921,8 @@ static unsigned descriptors(pid_t pid)
     return count;
 }
 
-/* A process that sends other messages, or descriptors other than memory. */
+/* Processes that send wrong messages, or descriptors that are no memory. The
+ * device ends their connections and leaks no descriptor. */
 static void test_link_strangers(void)
 {
     Member honest;
@@ -943,7 +944,8 @@ static void test_link_strangers(void)
     wired_stop(&w);
 }
 
-/* Of one that has closed, what it had put in comes, and nothing later. */
+/* The device receives the frames that a member wrote before it closed its
+ * socket, and none that it writes later. */
 static void test_link_closed(void)
 {
     struct fakernic_cqe cqe;
@@ -981,8 +983,8 @@ static void test_link_closed(void)
 /* ---- files that take long to close --------------------------------------- */
 
 /*
- * Sends a packet whose last descriptor lingers, while the device is stopped: so
- * the device is the last that has it.
+ * Sends a packet whose last descriptor takes long to close, while QEMU is
+ * stopped. So the device has the last reference to it.
  */
 static void foreign_send(Wired *w, Member *p, const void *bytes, size_t size,
                          const int *fds, unsigned count)
@@ -992,7 +994,7 @@ static void foreign_send(Wired *w, Member *p, const void *bytes, size_t size,
     g_assert_cmpint(close(fds[count - 1]), ==, 0);
 }
 
-/* In its hello, in place of the memory. */
+/* The descriptor is in the hello, in place of the memory. */
 static void foreign_hello(Wired *w, Member *p, int fd)
 {
     const LinkHello hello = link_hello();
@@ -1001,7 +1003,7 @@ static void foreign_hello(Wired *w, Member *p, int fd)
     foreign_send(w, p, &hello, sizeof(hello), &fd, 1);
 }
 
-/* Besides the memory: there is room for one descriptor. */
+/* A second descriptor in the hello, where only one is allowed. */
 static void foreign_surplus(Wired *w, Member *p, int fd)
 {
     const LinkHello hello = link_hello();
@@ -1018,7 +1020,7 @@ static void foreign_signal(Wired *w, Member *p, int fd)
     foreign_send(w, p, "", 1, &fd, 1);
 }
 
-/* In a packet that the device has not read when it cuts the member off. */
+/* In a packet that the device has not read when it ends the connection. */
 static void foreign_unread(Wired *w, Member *p, int fd)
 {
     member_join(p, w->folder);
@@ -1030,7 +1032,7 @@ static void foreign_unread(Wired *w, Member *p, int fd)
     foreign_send(w, p, "", 1, &fd, 1);
 }
 
-/* In the last packet before its end. */
+/* In the last packet before the member shuts its socket down. */
 static void foreign_last(Wired *w, Member *p, int fd)
 {
     foreign_signal(w, p, fd);
@@ -1042,7 +1044,7 @@ static void (*const foreigners[])(Wired *, Member *, int) = {
     foreign_last,
 };
 
-/* The monitor and other members notice nothing of it. */
+/* Such a file delays neither the monitor nor other members. */
 static void test_link_foreign(void)
 {
     Member honest;
@@ -1068,7 +1070,7 @@ static void test_link_foreign(void)
     wired_stop(&w);
 }
 
-/* What it brings is in the queues of a device that ends. */
+/* QEMU quits while such files are in the queues of its sockets. */
 static void test_link_foreign_end(void)
 {
     const int64_t limit = 10 * G_USEC_PER_SEC;
@@ -1100,7 +1102,7 @@ static void test_link_foreign_end(void)
 
 /* ---- what a device prints ------------------------------------------------ */
 
-/* The standard error of a machine that is started in between. */
+/* The standard error of a machine, which the test writes to a file. */
 typedef struct Told {
     char *path;
     int real;
@@ -1161,7 +1163,7 @@ static void told_end(Told *told)
     g_free(told->path);
 }
 
-/* Connections that say nothing take no member's place, and end. */
+/* Silent connections take no member's place, and time out. */
 static void test_link_silent(void)
 {
     Member honest, silent[30];
@@ -1195,7 +1197,7 @@ static int64_t cpu_time_ns(pid_t pid)
     return used.tv_sec * 1000000000LL + used.tv_nsec;
 }
 
-/* The lowest closed descriptor of a process, after skipping some. */
+/* The lowest unused descriptor of a process, after skipping 'others'. */
 static unsigned free_descriptor(pid_t pid, unsigned others)
 {
     for (unsigned i = 0;; i++) {
@@ -1209,8 +1211,8 @@ static unsigned free_descriptor(pid_t pid, unsigned others)
 }
 
 /*
- * A member joins while the device has too few descriptors left: the device does
- * not spin, and answers when it has enough.
+ * A member joins while QEMU may open only 'left' more descriptors. The device
+ * does not spin, and answers once it has enough.
  */
 static void descriptors_left(unsigned left)
 {
@@ -1251,7 +1253,7 @@ static void test_link_descriptors(void)
     descriptors_left(0);
 }
 
-/* For the connection, and not for the memory that comes with it. */
+/* Enough for the connection, but not for the memory that comes with it. */
 static void test_link_descriptor(void)
 {
     descriptors_left(1);
@@ -1269,7 +1271,8 @@ static void refused_expect(int sock)
     close(sock);
 }
 
-/* More than it has places for: each gets an answer, but not each a line. */
+/* More connections than places: the device answers each of them, but logs only
+ * 32 lines. */
 static void crowd_comes(bool apart, const char *why)
 {
     LinkHello hello = { .version = 1 };
@@ -1342,7 +1345,7 @@ static void joiners_start(Machine *m, const char *folder, unsigned count)
     machine_start(m, "%s", text->str);
 }
 
-/* The next of them, before it has its answer. */
+/* Accepts the next joining device, but does not answer yet. */
 static void joiner_accept(Member *p, LinkFolder *folder)
 {
     p->sock = link_folder_accept(folder);
@@ -1351,7 +1354,7 @@ static void joiner_accept(Member *p, LinkFolder *folder)
 }
 
 typedef struct Answer {
-    unsigned at;                /* a byte of it that is another */
+    unsigned at;                /* offset of a wrong byte in it */
     size_t size;
     const char *told;
 } Answer;
@@ -1387,8 +1390,8 @@ static void test_link_refused(void)
         Member p;
 
         joiner_accept(&p, &first);
-        /* Its hello is not read: what is sent before the end is heard all the
-         * same. */
+        /* The test does not read the device's hello. The device receives the
+         * answer all the same. */
         answer.bytes[answers[i].at] ^= 1;
         g_assert_cmpint(send(p.sock, answer.bytes, answers[i].size, 0), ==,
                         answers[i].size);
@@ -1414,7 +1417,7 @@ static void test_link_refused(void)
     told_end(&told);
 }
 
-/* It is a member now. */
+/* Answers the hello: the device becomes a member. */
 static void joiner_answer(Member *p)
 {
     LinkHello hello = link_hello();
@@ -1461,7 +1464,7 @@ static void test_link_older(void)
     link_folder_end(folder);
 }
 
-/* What comes while the VM is stopped waits in the ring. */
+/* Frames that arrive while the VM is stopped wait in the ring. */
 static void test_link_stopped(void)
 {
     struct fakernic_cqe cqe;
@@ -1479,7 +1482,7 @@ static void test_link_stopped(void)
         qtest_qmp_assert_success(w.m.qts, "{ 'execute': 'query-status' }");
         g_assert_false(cq_poll(&w.n, &w.s.cq, &cqe));
     }
-    /* One may wait in the net layer. */
+    /* One frame may wait in QEMU's net layer. */
     g_assert_cmpuint(peer.pair.tx.control->head, <=, 72);
     qtest_qmp_assert_success(w.m.qts, "{ 'execute': 'cont' }");
     for (unsigned i = 0; i < 6; i++) {
@@ -1489,7 +1492,7 @@ static void test_link_stopped(void)
     wired_stop(&w);
 }
 
-/* The device knows that a member has an address. */
+/* A member joins, and the device learns its address from a frame. */
 static void wired_introduce(Wired *w, Member *p, const uint8_t *mac)
 {
     member_join(p, w->folder);
@@ -1499,7 +1502,7 @@ static void wired_introduce(Wired *w, Member *p, const uint8_t *mac)
     wired_expect(w);
 }
 
-/* A frame that the port will send; it lies where no other address' does. */
+/* Posts a frame to an address. Each address has its own place in memory. */
 static void wired_post(Wired *w, const uint8_t *to, size_t len)
 {
     const uint64_t offset = (1 + to[5] % 3) * 16384;
@@ -1513,7 +1516,7 @@ static void wired_post(Wired *w, const uint8_t *to, size_t len)
     sq_ring(&w->n, &w->raw);
 }
 
-/* And that it has sent. */
+/* Posts a frame and waits until the device has sent it. */
 static void wired_send(Wired *w, const uint8_t *to)
 {
     struct fakernic_cqe cqe;
@@ -1522,7 +1525,8 @@ static void wired_send(Wired *w, const uint8_t *to)
     cq_await(&w->n, &w->s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
 }
 
-/* Each gets what is for it, whatever the addresses of the others are. */
+/* Each member gets the frames to its address and no others, although all the
+ * addresses have the same hash. */
 static void test_link_addresses(void)
 {
     g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
@@ -1554,8 +1558,8 @@ static const uint8_t slow_macs[2][6] = {
 };
 
 /*
- * A peer that sleeps beside a frame without a last look: each such sleep is
- * counted once, and the device does not wake it.
+ * A peer sleeps without checking its ring, which has a frame. The device counts
+ * each such sleep once, and does not wake the peer.
  */
 static void test_link_watchdog(void)
 {
@@ -1582,7 +1586,7 @@ static void test_link_watchdog(void)
         g_assert_cmpuint(member_get(&peer, frame), ==, 64);
         qatomic_set(&control->asleep, 0);
     }
-    /* One that is awake may take its time. */
+    /* A peer that is awake may leave a frame in its ring. */
     wired_send(&w, slow_macs[0]);
     g_usleep(200000);
     member_leave(&peer);
@@ -1592,7 +1596,7 @@ static void test_link_watchdog(void)
 #define SLOW_FRAME  9014
 #define SLOW_PAIRS  16
 
-/* This many frames fill a ring: there is no room for another. */
+/* The number of frames that fill a ring. */
 #define SLOW_FULL   (LINK_RING_SIZE / ROUND_UP(SLOW_FRAME + 8, \
                                                LINK_RECORD_ALIGN))
 
@@ -1621,8 +1625,8 @@ static void slow_fill(Wired *w, const uint8_t *mac, unsigned frames)
 }
 
 /*
- * One that takes a frame now and then, as many as it is sent in between: others
- * get theirs before long.
+ * A slow member takes one frame every 0.5 s. Another member gets all its frames
+ * before the slow one has taken two.
  */
 static void test_link_slow(void)
 {
@@ -1639,7 +1643,7 @@ static void test_link_slow(void)
         wired_post(&w, slow_macs[1], 64);
     }
     for (unsigned i = 0; came < SLOW_PAIRS; i++) {
-        /* Less than LINK_DEBT_NS for each. */
+        /* Each wait is shorter than LINK_DEBT_NS. */
         g_assert_cmpuint(i, <, 2);
         g_usleep(500000);
         g_assert_cmpuint(member_get(&slow, frame), ==, SLOW_FRAME);
@@ -1656,8 +1660,8 @@ static void test_link_slow(void)
 }
 
 /*
- * Nothing comes back from a peer that stood, and has frames to take: it signals
- * that there is room all the same.
+ * A peer process was stopped and its ring is full. It sends no frames, but it
+ * signals that its ring has room again.
  */
 static void test_link_room(void)
 {
@@ -1689,7 +1693,7 @@ static void test_link_room(void)
         }
         queue_record(&w.n, &w.s.cq, w.s.cq.index);
         sent += SLOW_FULL + 8;
-        /* Who still has some is full too soon. */
+        /* Its ring must be empty before the next round fills it. */
         for (unsigned i = 0;
              nic_stat(&t.n[1], FAKERNIC_STAT_RX_FRAMES) < sent; i++) {
             g_assert_cmpuint(i, <, 10000);
@@ -1700,7 +1704,7 @@ static void test_link_room(void)
     link_folder_end(folder);
 }
 
-/* Half of what is in its ring, and a frame more. */
+/* Takes half of the frames of its ring, and one more. */
 static void slow_take(Member *slow)
 {
     g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
@@ -1714,8 +1718,8 @@ static void slow_take(Member *slow)
 }
 
 /*
- * One that takes half a ring every two seconds, and nothing in between: the
- * other does not wait for that.
+ * A member takes half a ring every two seconds and nothing in between. The
+ * other member does not wait that long.
  */
 static void test_link_greedy(void)
 {
@@ -1751,7 +1755,8 @@ static void test_link_greedy(void)
 
 _Static_assert(SLOW_FULL % 4 == 0, "bursts fill a ring");
 
-/* A pair of frames, of which the first waits; how long the second had to. */
+/* Sends a frame to a full ring, then one to the other member. Returns how long
+ * the second one had to wait. */
 static int64_t rejoin_pair(Wired *w, Member *other)
 {
     const int64_t since = unhindered_us(&w->m);
@@ -1771,7 +1776,8 @@ static int64_t rejoin_pair(Wired *w, Member *other)
 
 #define REJOIN_BURST 29         /* a quarter of SLOW_FULL */
 
-/* Its ring is full. What it takes before pays for nothing. */
+/* The member takes one ring of frames, then none until its ring is full. The
+ * frames that it took give it no credit. */
 static void rejoin_fill(Wired *w, Member *again)
 {
     g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
@@ -1798,8 +1804,8 @@ static void rejoin_fill(Wired *w, Member *again)
 }
 
 /*
- * A member that takes nothing leaves and joins again every 0.3 s: its others
- * lose a tenth of the time, and once what debt.h says.
+ * A member that takes no frames leaves and joins again every 0.3 s. The others
+ * lose a tenth of the time, plus once the time that debt.h states.
  */
 static void rejoin_run(bool apart, int64_t once_us)
 {
@@ -1842,14 +1848,14 @@ static void test_link_rejoin(void)
     rejoin_run(false, 250000);
 }
 
-/* Each time from another process. */
+/* Another process joins each time. */
 static void test_link_rejoin_apart(void)
 {
     rejoin_run(true, 450000);
 }
 
 #define FLOOD_PEERS  32
-/* Of frames that fill a ring 16 times. */
+/* 16 frames of this size fill a ring. */
 #define FLOOD_FRAME  (LINK_RING_SIZE / 16 - LINK_RECORD_ALIGN)
 #define FLOOD_ROUNDS 20
 
@@ -1871,7 +1877,7 @@ static void flood_prepare(Member *p, const char *folder)
     }
 }
 
-/* Their rings are full again as soon as something was taken. */
+/* Fills the rings again as soon as the device takes a frame. */
 static void *flood_run(void *opaque)
 {
     Flood *f = opaque;
@@ -1889,7 +1895,7 @@ static void *flood_run(void *opaque)
     return NULL;
 }
 
-/* All members send as much as they can to a device that does not run. */
+/* All members send as fast as possible to a device that is not enabled. */
 static void test_link_flood(void)
 {
     char *folder = link_folder();
@@ -1915,7 +1921,8 @@ static void test_link_flood(void)
     link_folder_end(folder);
 }
 
-/* Of what was taken; the device knows it, as its ring was full since. */
+/* Lies about the reader's index. The device knows the true one, as the ring
+ * has been full since. */
 static void head_ahead(Member *p)
 {
     qatomic_set(&p->pair.rx.control->head, qatomic_read(
@@ -1941,7 +1948,8 @@ static void (*const heads[])(Member *) = {
     head_ahead, head_far, head_odd, head_back,
 };
 
-/* The signals of a reader of frames, also while the device waits for room. */
+/* A reader lies about its index, also while the device waits for room. The
+ * device ends its connection. */
 static void test_link_heads(void)
 {
     struct fakernic_cqe cqe;
@@ -1967,7 +1975,7 @@ static void test_link_heads(void)
         }
         member_expect_end(&liar);
         honest_is_heard(&w, &other);
-        /* Its address is nobody's now: the next liar has it. */
+        /* No member has its address now: the next liar takes it. */
         wired_introduce(&w, &liar, slow_macs[0]);
         rq_post(&w.n, &w.raw.rq, 0, w.s.data, 2048, w.s.key);
         memcpy(w.frame + 6, slow_macs[1], 6);
@@ -1977,7 +1985,7 @@ static void test_link_heads(void)
     wired_end(&w);
 }
 
-/* How many signals are there. */
+/* Receives all pending signals. Returns their number. */
 static unsigned member_signals(Member *p)
 {
     unsigned signals = 0;
@@ -1991,7 +1999,7 @@ static unsigned member_signals(Member *p)
 
 #define BURST 16
 
-/* Some sends by one doorbell; the member takes them when all are out. */
+/* One doorbell for BURST sends. The member takes the frames at the end. */
 static void wired_burst(Wired *w, Member *p, const uint8_t *to)
 {
     g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
@@ -2041,9 +2049,9 @@ static void test_link_signals(void)
 }
 
 /*
- * A peer that has taken all and sleeps, and has not reported the room in its
- * ring: the device finds it by the time, and counts that it had to. It may
- * have found it before the peer could sleep: then once more.
+ * A peer has emptied its ring and sleeps without reporting the room. The
+ * watchdog of the device finds the room and counts a lost wake-up. If the
+ * device finds the room before the peer sleeps, the test tries again.
  */
 static void test_link_watchdog_room(void)
 {
@@ -2085,8 +2093,8 @@ static uint64_t poll_drops(Nic *n, uint64_t word)
 }
 
 /*
- * There is none without a link, if no CPU is emulated, nor for a driver that
- * does not know of it.
+ * Without a link and an emulated CPU the device has no poll doorbell. With a
+ * link it drops the doorbells of a driver that has not enabled the feature.
  */
 static void test_poll_refused(void)
 {
@@ -2116,7 +2124,7 @@ static void test_poll_refused(void)
     link_folder_end(folder);
 }
 
-/* A frame that nobody signalled is in when the store is through. */
+/* The poll doorbell receives a frame that the peer has not signalled. */
 static void test_poll_takes(void)
 {
     struct fakernic_cqe cqe;
@@ -2130,7 +2138,7 @@ static void test_poll_takes(void)
     wired_put(&w, &peer);
     ring(&w.n, 0, FAKERNIC_DOORBELL_POLL, 0);
     cq_expect(&w.n, &w.s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
-    /* Once they poll no more it sleeps, and wants to be signalled. */
+    /* Without more polls the device sleeps, and asks for signals. */
     for (unsigned i = 0; !qatomic_read(&control->asleep); i++) {
         g_assert_cmpuint(i, <, 30000);
         g_usleep(1000);
@@ -2143,7 +2151,8 @@ static void test_poll_takes(void)
     wired_stop(&w);
 }
 
-/* A reader that polled when the frame came, and then did something else. */
+/* A reader polls when the frame arrives, so it gets no signal, and then stops
+ * polling. The next poll doorbell of the sender signals it. */
 static void test_poll_reminds(void)
 {
     const uint64_t ever = UINT64_MAX / 2, once = 1;
@@ -2175,7 +2184,7 @@ static void poll_fault(Machine *m, const char *rules)
                              " 'property': 'x-fault', 'value': %s } }", rules);
 }
 
-/* However often a guest polls: a frozen device keeps its other doorbells. */
+/* A frozen device keeps other doorbells, however often a guest polls. */
 static void test_poll_frozen(void)
 {
     char *folder = link_folder();

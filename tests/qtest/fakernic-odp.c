@@ -23,7 +23,7 @@ static struct fakernic_create_mr_req odp_req(const Setup *s)
     };
 }
 
-/* Pages of the setup's data for the region from an offset on. */
+/* Maps pages of the setup's data into the region, from an offset on. */
 static struct fakernic_update_pages_req
 odp_update(const Setup *s, uint32_t key, uint64_t offset, uint32_t count,
            uint32_t flags)
@@ -122,7 +122,8 @@ static void test_odp_update(Rig *r)
     g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_PAGE_UPDATES), ==, 2);
 }
 
-/* A WRITE from pages, and a READ into pages, that come late or not at all. */
+/* A WRITE from pages, and a READ into pages, that the host supplies late or
+ * refuses. */
 static void test_odp_traffic(Rig *r)
 {
     struct fakernic_query_page_requests_resp resp;
@@ -153,7 +154,7 @@ static void test_odp_traffic(Rig *r)
     cqe = rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
     assert_same(&r->n, &r->s, 4000, 32768, 5000);
 
-    /* To be written to, read-only pages are not enough. */
+    /* A READ needs writable pages; read-only ones are not enough. */
     wqe.hdr.opcode = FAKERNIC_SQ_RDMA_READ;
     POST(r, wqe);
     eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_PAGE_REQUEST);
@@ -167,7 +168,7 @@ static void test_odp_traffic(Rig *r)
     g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_PAGES_REFUSED), ==, 1);
 }
 
-/* More requests than one answer holds, and a region that goes away. */
+/* More requests than one answer holds, and a region that is destroyed. */
 static void test_odp_list(Rig *r)
 {
     const unsigned count = FAKERNIC_PAGE_REQUESTS_MAX + 1;
@@ -192,7 +193,7 @@ static void test_odp_list(Rig *r)
     eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_PAGE_REQUEST);
     g_assert_cmpuint(odp_query(&r->n, &resp), ==, FAKERNIC_PAGE_REQUESTS_MAX);
     eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_PAGE_REQUEST);
-    /* The last one is forgotten with its region, and no QP waits forever. */
+    /* DESTROY_MR drops the region's request, and no QP waits without limit. */
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, key), OK);
     g_assert_cmpuint(odp_query(&r->n, &resp), ==, 0);
     for (unsigned i = 0; i < count; i++) {
@@ -221,7 +222,7 @@ static void test_odp_teardown(Rig *r)
         setup_pair(&r->n, &s, &a, &b);
         mr = odp_req(&s);
         key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &mr, sizeof(mr));
-        /* Life 2: the other side waits, in the middle of an answer. */
+        /* Life 2: the responder waits, in the middle of a READ response. */
         wqe = wqe_rdma(&s, life == 2 ? FAKERNIC_SQ_RDMA_READ
                                      : FAKERNIC_SQ_RDMA_WRITE, 0, 0, 8192);
         if (life == 2) {
@@ -263,11 +264,11 @@ static void test_odp_teardown(Rig *r)
 #define FAIR_HOGS   80          /* more than the device's list holds */
 #define FAIR_WQES   31
 #define FAIR_ROUNDS 5
-/* In which all who wait have been listed, and two that were short. */
+/* Enough answers to list all waiting QPs, even if two answers are short. */
 #define FAIR_ANSWERS \
     (DIV_ROUND_UP(FAIR_HOGS + 1, FAKERNIC_PAGE_REQUESTS_MAX) + 2)
 
-/* 16 bytes from a page of a region, to the setup's data. */
+/* WRITEs 16 bytes from a page of a region to the setup's data. */
 static Wqe fair_wqe(const Setup *s, uint32_t lkey, uint64_t page, uint32_t rkey)
 {
     Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, 16);
@@ -286,7 +287,7 @@ static void fair_post(Nic *n, Qp *qp, const Wqe *wqe, unsigned count)
     sq_ring(n, qp);
 }
 
-/* A page of this region comes, or goes; its command is not rung for yet. */
+/* Queues a command that maps a page of this region or removes it. */
 static void fair_tell(Nic *n, const Setup *s, uint32_t key, uint64_t address,
                       bool comes)
 {
@@ -319,8 +320,9 @@ static void fair_told(Nic *n)
 }
 
 /*
- * One answer: of the pages it lists, each of the region KEY is given and at
- * once taken away, so that its QP requests it again. Is there one of VICTIM's?
+ * Fetches one answer. Each page that it lists for the region KEY is mapped and
+ * removed at once, so that its QP requests it again. Returns whether it lists a
+ * page of VICTIM.
  */
 static bool fair_answer(Nic *n, const Setup *s, uint32_t key, uint32_t victim)
 {
@@ -347,9 +349,9 @@ static bool fair_answer(Nic *n, const Setup *s, uint32_t key, uint32_t victim)
 }
 
 /*
- * Many QPs of one process whose pages never stay want them again and again;
- * the last QP, which is another process's, is listed after as many requests as
- * there were before its own.
+ * Many QPs of one process request pages again and again, as their pages never
+ * stay. The last QP belongs to another process. The device lists its request
+ * after no more requests than there were before it.
  */
 static void test_odp_fair(Rig *r)
 {
@@ -374,7 +376,7 @@ static void test_odp_fair(Rig *r)
     for (unsigned i = 0; i < FAIR_HOGS; i++) {
         qp_create(&r->n, &hog, FAKERNIC_QP_RC, s.pd, &s.cq, 0);
         rc_connect(&r->n, hog.qpn, hog.qpn, own_gid, nic_mac);
-        /* Not beside one another: such requests become one. */
+        /* Not adjacent pages: the device would merge their requests. */
         wqe = fair_wqe(&s, key, 2 * i, s.key);
         wqe.hdr.flags = 0;
         fair_post(&r->n, &hog, &wqe, FAIR_WQES);

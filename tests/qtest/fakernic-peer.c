@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a peer can do to the device, packet by packet: request again what now
- * belongs to another, repeat packets, break rules, lose frames, be slow.
+ * What a peer can do to the device, packet by packet: request memory that now
+ * belongs to another owner, repeat packets, break rules, lose frames, be slow.
  */
 #include "qemu/osdep.h"
 #include "fakernic-peer.h"
@@ -13,7 +13,7 @@ static void peer_expect_ready(Peer *p, uint32_t qpn)
 
 /* ---- XRC, after its owner has gone --------------------------------------- */
 
-/* So few numbers that one comes round again soon. */
+/* The device has few numbers, so that it soon reuses one. */
 #define FEW_NUMBERS ",max-pd=16,max-mr=16,max-srq=16"
 #define NUMBERS     16
 
@@ -29,7 +29,7 @@ typedef struct Owned {
     uint64_t memory;
 } Owned;
 
-/* A key for what is at 'address', which its users call 'iova'. */
+/* A key for the memory at 'address', which users address as 'iova'. */
 static uint32_t owned_key(Owned *o, uint32_t pdn, uint64_t iova,
                           uint64_t address)
 {
@@ -89,7 +89,7 @@ static void owned_leave(Owned *o)
     assert_status(cmd_id(n, FAKERNIC_CMD_DEALLOC_PD, o->pdn), OK);
 }
 
-/* Asks for the owner's memory; how many bytes of this value come. */
+/* READs the owner's memory. Returns how many bytes of this value arrive. */
 static unsigned owned_read(Owned *o, uint8_t byte)
 {
     Packet packet = packet_of(PEER_XRC | PEER_READ_REQUEST, o->tgt, PEER_PSN);
@@ -100,7 +100,7 @@ static unsigned owned_read(Owned *o, uint8_t byte)
     peer_put(&o->p, &packet);
     peer_send(&o->p);
     while (peer_next(&o->p, &packet)) {
-        /* Behind an AETH. */
+        /* The data follow an AETH. */
         for (unsigned i = 4; i < packet.len; i++) {
             count += packet.bytes[i] == byte;
         }
@@ -108,7 +108,8 @@ static unsigned owned_read(Owned *o, uint8_t byte)
     return count;
 }
 
-/* The PD and the key of one that leaves are another's, with other memory. */
+/* The owner leaves, and another one gets its PD and key for other memory. A
+ * repeated READ of the first owner's memory must not return the new memory. */
 static void test_xrc_read_again(void)
 {
     Owned o;
@@ -171,8 +172,9 @@ static void owned_send(Owned *o, uint8_t opcode, uint32_t psn)
 }
 
 /*
- * A receive names a key that is not there yet. Its SRQ goes in the middle of a
- * message; the number is that of an SRQ of the PD that has that key then.
+ * A receive names a key that does not exist yet. Its SRQ is destroyed in the
+ * middle of a message. Then another PD gets that key and an SRQ of the same
+ * number: the rest of the message must not arrive in its memory.
  */
 static void test_xrc_held_receive(void)
 {
@@ -207,7 +209,8 @@ static void test_xrc_held_receive(void)
 
 /* ---- a peer that repeats itself, or breaks rules ------------------------- */
 
-/* A NAK and its copies report one loss: more copies than a QP has tries. */
+/* A NAK and its copies report one loss. There are more copies than the QP has
+ * retries, and the QP must not fail. */
 static void test_copies_of_a_nak(void)
 {
     Packet nak, ack, packet;
@@ -253,7 +256,7 @@ static void peer_send_only(Peer *p, const Qp *qp, uint32_t psn)
     peer_rounds(p, PEER_ROUNDS);
 }
 
-/* Requests of a connection that was before, or that are not due. */
+/* A request with a PSN before or after the expected one establishes nothing. */
 static void test_stale_request(void)
 {
     struct fakernic_modify_qp_req req;
@@ -276,7 +279,7 @@ static void test_stale_request(void)
     peer_stop(&p);
 }
 
-/* An empty WRITE with this MigReq, from the address that the QP has for it. */
+/* The peer sends an empty WRITE with this MigReq, from its usual address. */
 static void peer_write_nothing(Peer *p, const Qp *qp, uint32_t psn,
                                bool mig_req)
 {
@@ -288,7 +291,8 @@ static void peer_write_nothing(Peer *p, const Qp *qp, uint32_t psn,
     peer_send(p);
 }
 
-/* A peer that migrated to another path than the one loaded: the event tells. */
+/* The peer migrates to a path other than the loaded one: the device reports an
+ * event. */
 static void test_wrong_path(void)
 {
     struct fakernic_modify_qp_req req;
@@ -317,7 +321,7 @@ static void test_wrong_path(void)
     peer_stop(&p);
 }
 
-/* Codes without a meaning in RC (IBTA table 38): a NAK each (table 62). */
+/* Opcodes that RC reserves (IBTA table 38) each get a NAK (table 62). */
 static void test_reserved_opcode(void)
 {
     static const uint8_t codes[] = {
@@ -355,8 +359,8 @@ static void peer_ask(Peer *p, const Qp *qp, uint32_t psn, uint64_t address,
 }
 
 /*
- * What looks like a READ that was answered, but names other memory, comes while
- * the answer to the next one is under way: that goes on where it is.
+ * A duplicate of an answered READ, but for other memory, arrives during the
+ * response to the next READ. That response must continue where it is.
  */
 static void test_bogus_duplicate(void)
 {
@@ -365,7 +369,7 @@ static void test_bogus_duplicate(void)
     Peer p;
     Qp qp;
 
-    /* The wire takes a few packets only, until they are read. */
+    /* The wire takes only a few packets until the test reads them. */
     peer_start(&p, "", 8192);
     peer_connect(&p, &qp, 0);
     peer_ask(&p, &qp, PEER_PSN, p.s.data, XRC_LENGTH);
@@ -390,14 +394,14 @@ static void test_bogus_duplicate(void)
 #define ROOM         32         /* frames that a short queue holds */
 #define SINK_WRITES  31
 #define SINK_PACKETS (SINK_WRITES * (DATA_SIZE / PEER_MTU))
-#define SINK_MS      10000      /* it is over long before */
+#define SINK_MS      10000      /* far more than the test needs */
 
 /* A peer that takes WRITEs, behind a wire with a queue of frames. */
 typedef struct Sink {
     Peer p;
     Qp qp;
-    uint32_t next;              /* the PSN that is expected */
-    bool told;                  /* that it is missing (C9-115) */
+    uint32_t next;              /* the expected PSN */
+    bool told;                  /* a NAK was sent for it (C9-115) */
     unsigned frames, taken;
 } Sink;
 
@@ -426,7 +430,8 @@ static void sink_answer(Sink *k, uint32_t psn, uint8_t syndrome)
 }
 
 /*
- * Takes what comes at once, less what is lost, and answers; frames that came.
+ * Takes a burst and answers it; frames beyond 'room' are lost. Returns
+ * the number of frames.
  */
 static unsigned sink_burst(Sink *k, unsigned room)
 {
@@ -461,7 +466,7 @@ static unsigned sink_burst(Sink *k, unsigned room)
     return frames;
 }
 
-/* Everything is posted, QPs without credit wait. The largest burst. */
+/* Takes all packets and expects all completions. Returns the largest burst. */
 static unsigned sink_take_all(Sink *k, unsigned room, unsigned packets)
 {
     unsigned most = 0, ms = 0;
@@ -507,7 +512,7 @@ static void test_short_queue(void)
     peer_stop(&k.p);
 }
 
-/* Nothing arrives: what is tried again is half as much at once, or less. */
+/* The peer does not answer: retries are at most half as large a burst. */
 static void test_silence(void)
 {
     unsigned first, most = 0;
@@ -530,7 +535,7 @@ static void test_silence(void)
     g_test_message("%u frames at once, after a silence %u", first, most);
     g_assert_cmpuint(most, >=, 1);
     g_assert_cmpuint(most, <=, first / 2);
-    /* The last ones are requested again: nothing else reports their loss. */
+    /* A NAK requests the lost packets, as nothing else reports the loss. */
     sink_answer(&k, PEER_PSN, PEER_NAK_SEQUENCE);
     peer_send(&k.p);
     sink_take_all(&k, UINT_MAX, SINK_PACKETS);
@@ -540,15 +545,15 @@ static void test_silence(void)
 /* ---- a server with two clients ------------------------------------------- */
 
 #define READERS      8
-#define READS        4          /* of each, as many as it may */
+#define READS        4          /* of each QP, the largest number allowed */
 #define READ_PACKETS 4
 #define READ_FRAMES  (READERS * READS * READ_PACKETS)
 #define WRITES       16
 #define ROUNDS       8
 
 /*
- * One client READs by many QPs, another WRITEs, and what they ask for comes at
- * once: frames that go to the first before all is answered to the second.
+ * One client READs by many QPs, another WRITEs. All requests arrive at once.
+ * Returns the number of READ responses before the last WRITE's ACK.
  */
 static unsigned shares_round(Peer *p, const Qp *readers, const Qp *writer,
                              unsigned round)
@@ -590,7 +595,7 @@ static void test_shares(void)
     Qp qp[READERS + 1];
     Peer p;
 
-    /* A turn ends by what it does, however slow the machine is. */
+    /* The work of a turn ends it, however slow the machine is. */
     peer_start(&p, ",turn-us=1000000", 1 << 20);
     for (unsigned i = 0; i <= READERS; i++) {
         peer_connect(&p, &qp[i], i);
@@ -608,15 +613,15 @@ static void test_shares(void)
 
 #define SLOW_READ     (1u << 20)
 #define SLOW_PACKETS  (SLOW_READ / PEER_MTU)
-#define SLOW_QUEUE    4096      /* requests, more than there may be */
-#define SLOW_BATCH    64        /* answers between two looks at the clock */
+#define SLOW_QUEUE    4096      /* requests, more than can arrive */
+#define SLOW_BATCH    64        /* answers between two clock steps */
 #define SLOW_NS       30000     /* for each of them */
 
-/* A peer that answers one READ after the other, at its speed. */
+/* A peer that answers one READ after the other, at a constant rate. */
 typedef struct Slow {
     Peer p;
     Qp qp[READERS];
-    uint32_t end[READERS];      /* the PSN behind what was asked for */
+    uint32_t end[READERS];      /* the PSN behind the last request */
     struct {
         unsigned qp;
         uint32_t psn, packets, done;
@@ -625,7 +630,7 @@ typedef struct Slow {
     unsigned twice, answers;
 } Slow;
 
-/* Notes the requests that have come. */
+/* Queues the requests that have arrived. */
 static void slow_take(Slow *s)
 {
     Packet packet;
@@ -697,9 +702,9 @@ static void slow_start(Slow *s)
 }
 
 /*
- * READs of 1 MiB by eight QPs, of which the last wait for the answers to all
- * that the others ask for. Nothing is lost, and nobody takes it for lost. A
- * silence that is long for what was seen before may be probed, once by each.
+ * READs of 1 MiB by eight QPs. The last QP waits until the peer has answered
+ * all the others. Nothing is lost, and no QP may time out. Each QP may probe
+ * once, if a silence is long compared with those before.
  */
 static void test_slow_peer(void)
 {
@@ -740,11 +745,11 @@ static void test_slow_peer(void)
 /* ---- fault rules, as a peer sees them ------------------------------------ */
 
 #define UC_PACKETS (DATA_SIZE / PEER_MTU)
-#define FRAME_NS   880000       /* of a packet of 1,100 bytes, at 10 Mbit/s */
-#define ON_TIME    100          /* frames, in as many times FRAME_NS */
+#define FRAME_NS   880000       /* for a packet of 1,100 bytes at 10 Mbit/s */
+#define ON_TIME    100          /* frames that ON_TIME * FRAME_NS must carry */
 #define HELD_MAX   1024
 
-/* A UC QP, which sends everything at once and nothing twice. */
+/* A UC QP, which sends everything at once and retransmits nothing. */
 static void faulty_start(Peer *p, Qp *qp, const char *rule, unsigned queue)
 {
     g_autofree char *more = g_strdup_printf(",x-fault='%s'", rule);
@@ -782,8 +787,8 @@ static void test_reorder_by(void)
 }
 
 /*
- * More than can be held comes at once: the wire keeps its pace, what found no
- * room is lost, and delays nobody.
+ * The device sends more frames at once than a rule can hold. The wire keeps its
+ * rate. Frames without room are lost and delay no others.
  */
 static void test_throttle_full(void)
 {
@@ -816,7 +821,7 @@ static void test_throttle_full(void)
     peer_stop(&p);
 }
 
-/* Frames that a rule has delayed wait on while the wire takes none. */
+/* Delayed frames wait longer while the wire takes none; none is lost. */
 static void test_delay_blocked(void)
 {
     uint32_t next = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A peer at the other end of the wire, written in the test: RoCEv2 packets over
- * IPv4, which a stream socket carries to one device and from it. What is put
- * together goes out at once, as from a network that was busy.
+ * A peer at the other end of the wire, written in the test. A stream socket
+ * carries RoCEv2 packets over IPv4 between it and one device. The peer sends a
+ * group of packets at once, like a network that was busy.
  */
 #ifndef FAKERNIC_PEER_H
 #define FAKERNIC_PEER_H
@@ -12,7 +12,8 @@
 #include "fakernic-setup.h"
 
 /*
- * Packets that a peer has to do with (IBTA table 38), of RC; XRC's are beside.
+ * The opcodes of RC packets that the peer uses (IBTA table 38). PEER_XRC turns
+ * them into those of XRC.
  */
 enum {
     PEER_SEND_FIRST = 0x00,
@@ -35,13 +36,13 @@ enum {
     PEER_NAK_INVALID_REQUEST = 0x61,
 };
 
-#define PEER_MTU     1024       /* what connect_qp() sets */
-#define PEER_PSN     0xfffffe   /* the first one each way, as there */
+#define PEER_MTU     1024       /* the path MTU of connect_qp() */
+#define PEER_PSN     0xfffffe   /* the first one each way in connect_qp() */
 #define PEER_QPN     0x100      /* of the peer's first QP */
-#define PEER_BTH     42         /* in a frame */
-#define PEER_BYTES   54         /* what is behind the BTH */
+#define PEER_BTH     42         /* offset of the BTH in a frame */
+#define PEER_BYTES   54         /* offset of the first byte behind the BTH */
 #define PEER_MAX     (PEER_MTU + 64)
-#define PEER_ROUNDS  10         /* of the main loop: it is quiet */
+#define PEER_ROUNDS  10         /* of the main loop, then it is idle */
 #define PEER_MASK    0xffffff
 
 static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
@@ -49,7 +50,7 @@ static const uint8_t peer_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
 
 typedef struct Packet {
     uint8_t opcode;
-    bool asks;                  /* for an acknowledgement */
+    bool asks;                  /* requests an acknowledgement */
     bool mig_req;
     uint32_t qpn, psn;
     size_t len;
@@ -61,7 +62,7 @@ typedef struct Peer {
     Nic n;
     Setup s;
     int wire;
-    GByteArray *out;            /* put together, not sent yet */
+    GByteArray *out;            /* frames to send */
 } Peer;
 
 /* ---- packets ------------------------------------------------------------- */
@@ -131,7 +132,8 @@ static inline uint32_t peer_crc(uint32_t crc, const uint8_t *bytes, size_t len)
 }
 
 /*
- * Over a frame without its ICRC (IBTA A17.3.3): what may change counts as 1s.
+ * The ICRC of a frame without one (IBTA A17.3.3). Fields that routers may
+ * change count as ones.
  */
 static inline uint32_t peer_icrc(const uint8_t *frame, size_t len)
 {
@@ -183,7 +185,7 @@ static inline size_t peer_frame(const Packet *packet, uint8_t *frame)
     return len + 4;
 }
 
-/* A frame of the device's: it sends nothing but RoCEv2 here. */
+/* Parses a frame of the device, which sends only RoCEv2 in these tests. */
 static inline void peer_parse(const uint8_t *frame, size_t len, Packet *packet)
 {
     g_assert_cmpuint(len, >=, PEER_BYTES + 4);
@@ -233,8 +235,8 @@ static inline void peer_rounds(Peer *p, unsigned count)
 }
 
 /*
- * Sends what was put together; the device has had all of it, then, and the
- * monitor was not kept waiting by it.
+ * Sends the packets of peer_put() and waits until the device has received them.
+ * The monitor must answer in time while it does.
  */
 static inline void peer_send(Peer *p)
 {
@@ -256,7 +258,7 @@ static inline void peer_send(Peer *p)
 
 /*
  * MORE: options of the device, which begin with a comma, or "". QUEUE: bytes
- * that the wire takes from the device before they are read; 0: as usual.
+ * that the wire takes from the device before the peer reads them; 0: default.
  */
 static inline void peer_start(Peer *p, const char *more, unsigned queue)
 {
@@ -276,7 +278,7 @@ static inline void peer_start(Peer *p, const char *more, unsigned queue)
     nic_find(&p->n, &p->m, SLOT);
     nic_bringup(&p->n);
     setup(&p->n, &p->s);
-    /* QEMU joins the wire when it comes to that; it has, with what it reads. */
+    /* QEMU opens the wire at some time. Once it reads a frame, it has. */
     frame_make(frame + 4, nic_mac, 64);
     g_byte_array_append(p->out, frame, sizeof(frame));
     peer_send(p);
@@ -309,7 +311,7 @@ static inline bool peer_take(Peer *p, Packet *packet)
     return true;
 }
 
-/* The next packet; false: the device has no more to send by itself. */
+/* Takes the next packet. False: the device sends no more by itself. */
 static inline bool peer_next(Peer *p, Packet *packet)
 {
     for (unsigned i = 0; i < PEER_ROUNDS; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Persistent FLUSH onto a slow medium: a thread waits for it, while the
+ * Persistent FLUSH onto a slow medium. A thread waits for the medium, while the
  * device, the VM and the monitor continue, whatever happens to the device.
- * x-persist-hold makes the medium as slow as a test wants.
+ * x-persist-hold sets how slow the medium is.
  */
 #include "qemu/osdep.h"
 #include "qobject/qdict.h"
@@ -11,9 +11,9 @@
 #define PERSIST_SLOT 6
 #define PERSIST_WORK 256
 #define PERSIST_SLOW 1000       /* ms */
-#define PERSIST_LONG 1000000    /* ms: until the test has it end */
+#define PERSIST_LONG 1000000    /* ms: until the test ends it */
 
-/* Sets the medium's time in milliseconds, also of flushes under way. */
+/* Sets the medium's time in milliseconds, also for flushes in progress. */
 static void persist_hold(Machine *m, unsigned hold)
 {
     qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': "
@@ -75,7 +75,7 @@ static void persist_expect(Nic *n, Setup *s, const Qp *qp)
     g_assert_cmpuint(le32_to_cpu(cqe.qpn), ==, qp->qpn);
 }
 
-/* The monitor answers, frames go, and no FLUSH is through. */
+/* The monitor answers and a WRITE completes, but no FLUSH does. */
 static void persist_goes_on(Nic *n, Setup *s, Qp *qp)
 {
     Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 512);
@@ -127,7 +127,8 @@ static void test_persist_stop(Rig *r)
     persist_expect(&r->n, &r->s, &r->a);
 }
 
-/* A QP that is destroyed, the waiting of another, and a reset behind both. */
+/* A QP is destroyed during its FLUSH, another QP's FLUSH waits behind it, and
+ * then the device is reset during a FLUSH. */
 static void test_persist_reset(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -143,7 +144,7 @@ static void test_persist_reset(Rig *r)
     persist_hold(&r->m, PERSIST_LONG);
     persist_flush(&r->n, &r->s, &c);
     nic_bringup(&r->n);
-    /* The same numbers again: not theirs is the end of the old job. */
+    /* New QPs with the same numbers: the end of the old job is not theirs. */
     setup_pair(&r->n, &r->s, &r->a, &r->b);
     rc_pair(&r->n, &r->s, &c, &d);
     persist_flush(&r->n, &r->s, &c);
@@ -154,7 +155,7 @@ static void test_persist_reset(Rig *r)
     persist_expect(&r->n, &r->s, &r->a);
 }
 
-/* The device goes, and its machine, with a job under way. */
+/* The device is unplugged and its machine ends during a job. */
 static void test_persist_unplug(Rig *r)
 {
     for (unsigned i = 0; i < 3; i++) {
@@ -173,9 +174,9 @@ static void test_persist_unplug(Rig *r)
 #define PERSIST_EJECT 0xae08    /* of the PCI hot-plug controller of 'pc' */
 
 /*
- * Another takes its place while a job still uses it: the client that adds it
- * has not waited for DEVICE_DELETED, which comes when all of it is gone. The
- * name of its memory is free by then, and the file of its record.
+ * Another device takes the slot while a job still uses the first one. The
+ * client does not wait for DEVICE_DELETED, which QEMU sends when the first
+ * device is freed. The names of its memory and record file are already free.
  */
 static void test_persist_replug(void)
 {
@@ -206,7 +207,7 @@ static void test_persist_replug(void)
     unlink(record);
 }
 
-/* Memory that is on no medium: the peer's error, at once. */
+/* Memory without a medium: the peer reports an error at once. */
 static void test_persist_no_medium(void)
 {
     struct fakernic_cqe cqe;
@@ -225,8 +226,9 @@ static void test_persist_no_medium(void)
 }
 
 /*
- * Nor have registers, and they are not even read: CLOCK_HI would change with a
- * look at CLOCK_LO. Another device's, as QEMU keeps a device from its own.
+ * Registers have no medium, and a FLUSH does not read them: a read of CLOCK_LO
+ * would change CLOCK_HI. The registers are another device's, as QEMU blocks DMA
+ * of a device to its own.
  */
 static void test_persist_registers(void)
 {
@@ -282,8 +284,8 @@ static void test_persist_monitor(Rig *r)
 
 #define PERSIST_PAGES 262144u
 
-/* The same 512 pages again and again, in an order that leaves no two
- * neighbours: some per turn. */
+/* A FLUSH of a region that repeats 512 pages in descending order, so that no
+ * two are contiguous. Each turn does some of them. */
 static void test_persist_scattered(void)
 {
     struct fakernic_create_mr_req req = {

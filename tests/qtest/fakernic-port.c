@@ -22,10 +22,10 @@
 #define TAP_QUEUES_MAX 4
 #define TAP_FLOWS      64
 
-/* In a network namespace of its own, which lives as long as the sockets. */
+/* A tap in a new network namespace, which lives as long as the sockets. */
 typedef struct Tap {
     int queues[TAP_QUEUES_MAX];
-    int wire;                   /* a packet socket: what is sent there */
+    int wire;                   /* a packet socket that sends to the tap */
 } Tap;
 
 static void tap_up(Tap *tap, struct ifreq *request)
@@ -62,7 +62,7 @@ static void tap_open(Tap *tap, unsigned queues)
     close(home);
 }
 
-/* A frame of each flow; the kernel chooses the queue by its addresses. */
+/* Sends a frame of each flow. The kernel chooses its queue by its addresses. */
 static void tap_send(const Tap *tap)
 {
     uint8_t frame[64];
@@ -86,8 +86,9 @@ static void tap_send(const Tap *tap)
 }
 
 /*
- * Frames that a device in D3hot leaves at the netdev come afterwards, of all
- * flows, and so do those behind them. (None has a receive: that is counted.)
+ * Frames that wait at the netdev of a device in D3hot arrive after D0, of all
+ * flows, and so do later frames. No receive is posted, so the test counts the
+ * frames that were dropped for that reason.
  */
 static void tap_test(unsigned queues)
 {
@@ -137,7 +138,7 @@ static void test_tap_four_queues(void)
 
 /* ---- properties that other cards have, too ------------------------------- */
 
-/* The firmware finds the card in the list of what to boot from. */
+/* The firmware's list of boot devices contains the card. */
 static void test_bootindex(void)
 {
     char list[256] = "";
@@ -152,7 +153,8 @@ static void test_bootindex(void)
     machine_stop(&m);
 }
 
-/* What QEMU's sandbox does with resourcecontrol=deny, to this process. */
+/* Denies setpriority() to this process, as QEMU's sandbox does with
+ * resourcecontrol=deny. */
 static void deny_setpriority(void)
 {
     struct sock_filter code[] = {
@@ -168,7 +170,7 @@ static void deny_setpriority(void)
                     0);
 }
 
-/* One line says what cpu-nice cannot do, however many CPUs there are. */
+/* QEMU warns once that cpu-nice has no effect, not once per CPU. */
 static void test_cpu_nice_denied(void)
 {
     Machine m;
@@ -259,13 +261,13 @@ static void test_ethernet_no_buffer(void)
 
     setup(&n, &s);
     frame_make(frame, nic_mac, sizeof(frame));
-    /* Nobody misses it before the port has a QP; then one without a receive. */
+    /* Filtered while the port has no QP; then dropped for lack of a receive. */
     g_assert_cmpint(send(fd, frame, 60, 0), ==, 60);
     wait_stat(&n, FAKERNIC_STAT_RX_FILTERED, 1);
     port_up(&n, &s, &raw, FAKERNIC_FILTER_PROMISCUOUS);
     g_assert_cmpint(send(fd, frame, 60, 0), ==, 60);
     wait_stat(&n, FAKERNIC_STAT_RX_NO_BUFFER, 1);
-    /* The port's QP goes away: so do the port's frames, and nothing crashes. */
+    /* The port's QP is destroyed: the device filters frames again. */
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, raw.qpn), OK);
     g_assert_cmpint(send(fd, frame, 60, 0), ==, 60);
     wait_stat(&n, FAKERNIC_STAT_RX_FILTERED, 2);
@@ -275,7 +277,7 @@ static void test_ethernet_no_buffer(void)
     machine_stop(&m);
 }
 
-/* Frames of all sizes full of nothing sensible do no harm. */
+/* Random frames of all sizes do no harm. */
 static void test_wire_garbage(void)
 {
     Machine m;
@@ -292,7 +294,7 @@ static void test_wire_garbage(void)
         for (size_t i = 0; i < len; i++) {
             frame[i] = g_rand_int(rand);
         }
-        /* Often enough an IPv4 packet to UDP port 4791. */
+        /* Half of the longer ones are IPv4 packets to UDP port 4791. */
         if (len > 46 && len % 2) {
             frame[12] = 8;
             frame[13] = 0;
@@ -315,7 +317,7 @@ static void test_wire_garbage(void)
     machine_stop(&m);
 }
 
-/* A stream can carry a frame of no bytes. It is dropped; the next one comes. */
+/* A stream can carry an empty frame. The device drops it; the next arrives. */
 static void test_empty_frame(void)
 {
     Machine m;
@@ -391,7 +393,7 @@ static uint8_t port_enable(Nic *n, uint8_t enabled)
     return CMD(n, SET_PORT, req);
 }
 
-/* A frame each way; the device has seen the one that arrives. */
+/* One frame in each direction. The device has had time for the one it gets. */
 static void port_exchange(Nic *n, Setup *s, Qp *raw, int fd)
 {
     struct fakernic_cqe cqe;
@@ -406,7 +408,8 @@ static void port_exchange(Nic *n, Setup *s, Qp *raw, int fd)
     main_loop_turns(n->m, 10);
 }
 
-/* As without a link, but it is no event, and QUERY_PORT does not show it. */
+/* A disabled port drops frames as if the link were down. It reports no event,
+ * QUERY_PORT shows the link up, and loopback works. */
 static void test_disabled(void)
 {
     Machine m;
@@ -495,7 +498,7 @@ static void test_two_devices(void)
     machine_stop(&t.m);
 }
 
-/* A hub without another port takes no frames, ever. */
+/* A hub without another port never takes a frame. */
 static void test_dead_wire(void)
 {
     Machine m;
@@ -516,7 +519,7 @@ static void test_dead_wire(void)
         sq_put(&n, &raw, &wqe, sizeof(wqe));
     }
     sq_ring(&n, &raw);
-    /* The clock steps in here: all complete, one waits, the rest is dropped. */
+    /* After a timeout all complete: one frame waits, the others are dropped. */
     for (unsigned i = 0; i < 8; i++) {
         for (unsigned tries = 0; !cq_poll(&n, &s.cq, &cqe); tries++) {
             g_assert_cmpuint(tries, <, 100);
@@ -525,7 +528,7 @@ static void test_dead_wire(void)
         g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
     }
     g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_DROPPED), ==, 7);
-    /* Loopback is not held up. */
+    /* Loopback does not wait for the wire. */
     wqe = wqe_rdma(&s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 3000);
     sq_put(&n, &a, &wqe, sizeof(wqe));
     sq_ring(&n, &a);
@@ -546,7 +549,7 @@ static unsigned ones_sum(unsigned sum, const uint8_t *p, size_t len)
     return sum % 0xffff;
 }
 
-/* TCP over IPv4, with data of its own at each place and no checksums. */
+/* A TCP segment over IPv4 without checksums; its data differ in each place. */
 static void tcp_make(uint8_t *frame, const uint8_t *dst, size_t len)
 {
     frame_make(frame, dst, len);
@@ -585,7 +588,7 @@ static void tcp_receive(Nic *n, Setup *s, int fd, const uint8_t *frame,
     g_assert_cmpuint(nic_stat(n, FAKERNIC_STAT_RX_CSUM_WRONG), ==, wrong);
 }
 
-/* Sends this frame with what a header of a work request asks for beside. */
+/* Sends this frame with the offloads that the header 'asks' requests. */
 static void raw_send(Nic *n, Setup *s, Qp *raw, const uint8_t *frame,
                      size_t len, const struct fakernic_sq_hdr *asks)
 {
@@ -623,7 +626,7 @@ static void test_checksums(void)
     g_assert_cmpmem(seen + TCP_DATA, sizeof(frame) - TCP_DATA,
                     frame + TCP_DATA, sizeof(frame) - TCP_DATA);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
-    /* It comes back: right; with a wrong bit of its data; of its header. */
+    /* It arrives: intact, with a wrong data bit, with a wrong header bit. */
     for (unsigned i = 0; i < 4; i++) {
         rq_post(&n, &raw.rq, i, s.data + 4096 + i * 4096, 2048, s.key);
     }
@@ -671,7 +674,7 @@ static void test_long_segments(void)
     }
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
     g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), ==, 61);
-    /* What is none is lost, and the queue continues. */
+    /* A frame that is not TCP is dropped, and the queue continues. */
     frame_make(frame, peer, 4000);
     raw_send(&n, &s, &raw, frame, 4000, &cut);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
@@ -692,7 +695,7 @@ static void set_vlan_strip(Nic *n, uint8_t strip, enum fakernic_cmd_status want)
                     ==, want);
 }
 
-/* A frame with a tag arrives: its completion and its bytes. */
+/* Receives a tagged frame, and checks its completion and its bytes. */
 static void tagged_receive(Nic *n, Setup *s, Qp *raw, unsigned index, int fd,
                            const uint8_t *frame, size_t len, bool stripped)
 {
@@ -738,7 +741,7 @@ static void test_vlan_tags(void)
     g_assert_cmpmem(seen + 16, sizeof(frame) - 12, frame + 12,
                     sizeof(frame) - 12);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
-    /* Its way back: as it came, until the port is set otherwise. */
+    /* The tag stays in received frames until the port is set to strip it. */
     memcpy(seen, nic_mac, 6);
     tagged_receive(&n, &s, &raw, 0, fd, seen, sizeof(frame) + 4, false);
     set_vlan_strip(&n, 2, FAKERNIC_CMD_BAD_PARAM);
@@ -747,7 +750,7 @@ static void test_vlan_tags(void)
     tagged_receive(&n, &s, &raw, 2, fd, seen, sizeof(frame) + 4, true);
     set_vlan_strip(&n, 0, FAKERNIC_CMD_OK);
     tagged_receive(&n, &s, &raw, 3, fd, seen, sizeof(frame) + 4, false);
-    /* More than a tag; and a tag that nobody asks for. */
+    /* A tag of more than 16 bits. */
     tag.imm_or_key = LE32(0x10000);
     raw_send(&n, &s, &raw, frame, sizeof(frame), &tag);
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_LOC_QP_OP_ERR);
@@ -756,7 +759,8 @@ static void test_vlan_tags(void)
     machine_stop(&m);
 }
 
-/* For an older driver these bits are reserved, and nothing is reported. */
+/* For a driver without these features the bits are reserved, and completions
+ * report no offload. */
 static void test_offloads_not_taken(void)
 {
     const struct fakernic_sq_hdr asks[] = {
@@ -798,12 +802,12 @@ static void test_offloads_not_taken(void)
     machine_stop(&m);
 }
 
-/* ---- a wire that somebody reads late --------------------------------- */
+/* ---- a wire whose reader is late ------------------------------------- */
 
 #define LATE_SIZE 1514
 #define LATE_COUNT 16
 
-/* A stream that holds a few frames; the other end is the test's to read. */
+/* A stream that holds a few frames. Returns the end that the test reads. */
 static int start_streamed(Machine *m, Nic *n)
 {
     const int few = 2 * LATE_SIZE;
@@ -820,7 +824,7 @@ static int start_streamed(Machine *m, Nic *n)
     return fds[0];
 }
 
-/* Frames that carry their number. */
+/* Posts frames that contain their number. */
 static void late_post(Nic *n, Setup *s, Qp *raw, uint8_t first, uint8_t count)
 {
     static const uint8_t peer[6] = { 2, 0, 0, 0, 0, 9 };
@@ -879,7 +883,8 @@ static void step_tenths(Machine *m, unsigned count)
     }
 }
 
-/* A late reader loses nothing; a reader that never comes loses all. */
+/* A reader that is late for less than 4 s loses no frame. After that the device
+ * drops the frames that it could not send. */
 static void test_late_reader(void)
 {
     Machine m;
@@ -892,7 +897,7 @@ static void test_late_reader(void)
 
     setup(&n, &s);
     port_up(&n, &s, &raw, 0);
-    /* He sleeps for a second. */
+    /* The reader sleeps for a second. */
     late_post(&n, &s, &raw, 0, LATE_COUNT);
     step_tenths(&m, 10);
     g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), <, LATE_COUNT);
@@ -901,7 +906,7 @@ static void test_late_reader(void)
         cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
     }
     g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_FRAMES), ==, LATE_COUNT);
-    /* For 3.9 seconds: what was not sent waits; for 4.1: it is dropped. */
+    /* After 3.9 s unsent frames still wait; after 4.1 s they are dropped. */
     late_post(&n, &s, &raw, LATE_COUNT, LATE_COUNT);
     step_tenths(&m, 39);
     done = completions(&n, &s);
@@ -913,7 +918,7 @@ static void test_late_reader(void)
     g_assert_cmpuint(sent, <, LATE_COUNT);
     g_assert_cmpuint(nic_stat(&n, FAKERNIC_STAT_TX_DROPPED), ==,
                      LATE_COUNT - sent);
-    /* He finds whole frames, and the wire in order. */
+    /* The reader then gets whole frames, and later frames work. */
     late_read(fd, LATE_COUNT, sent);
     late_post(&n, &s, &raw, 2 * LATE_COUNT, 1);
     late_read(fd, 2 * LATE_COUNT, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Typed QMP commands and the event: they show what the properties show, which
+ * Typed QMP commands and the event. They show the same as the properties, which
  * fakernic-query.c and fakernic-fault.c test.
  */
 #include "qemu/osdep.h"
@@ -15,7 +15,8 @@
 
 /* ---- asking -------------------------------------------------------------- */
 
-/* What a command returns, the caller's; of an error what it says. */
+/* Returns the result of a command, which the caller owns. '*error' is the text
+ * of its error, or NULL. */
 static QObject *ask(Machine *m, const char *command, const char *arguments,
                     char **error)
 {
@@ -64,7 +65,7 @@ static void refused(Machine *m, const char *command, const char *arguments,
     }
 }
 
-/* A property's JSON; its names as the schema has them. */
+/* A property's JSON, with names spelled as in the schema. */
 static QObject *property(Machine *m, const char *name)
 {
     QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
@@ -87,7 +88,7 @@ static void same(QObject *one, QObject *other, const char *what)
     qobject_unref(other);
 }
 
-/* All of a kind, of which there are some. */
+/* A command lists 'count' objects, the same as the property. */
 static void same_list(Machine *m, const char *command, const char *key,
                       const char *name, size_t count)
 {
@@ -100,7 +101,7 @@ static void same_list(Machine *m, const char *command, const char *key,
     qobject_unref(answer);
 }
 
-/* ---- what is inside ------------------------------------------------------ */
+/* ---- objects and rings --------------------------------------------------- */
 
 static void test_objects(Rig *r)
 {
@@ -126,7 +127,7 @@ static void test_objects(Rig *r)
     same_list(&r->m, "x-query-fakernic-flows", NULL, "x-flows", 1);
 }
 
-/* A QP of each type, and keys of several. */
+/* QPs of each type, and keys of several types. */
 static void test_types(Rig *r)
 {
     static const uint8_t types[] = {
@@ -214,7 +215,7 @@ static void property_set(Machine *m, const char *name, const char *words)
                              NIC0, name, words);
 }
 
-/* The command's ring is that of the property. */
+/* The command shows the same ring as the property. */
 static void same_ring(Machine *m, const char *kind, uint32_t number,
                       const char *more)
 {
@@ -253,7 +254,8 @@ static void test_rings(Rig *r)
             "'ring': 'cq', 'number': 1, 'count': 257", "count");
 }
 
-/* What somebody has set properties to, commands neither use nor change. */
+/* Commands neither use nor change the ranges and the ring that a client has
+ * selected by properties. */
 static void test_asks_alone(Rig *r)
 {
     g_autofree char *words = NULL;
@@ -303,7 +305,7 @@ static void test_recorder(Rig *r)
     qobject_unref(records);
 }
 
-/* In each state there is an answer, which has its type. */
+/* Each query succeeds in each state of the device. */
 static void test_states(Rig *r)
 {
     static const char *const commands[] = {
@@ -377,7 +379,7 @@ static void test_rules(Rig *r)
     qobject_unref(answer);
 }
 
-/* What a rule froze thaws when it is removed, with all the others. */
+/* A frozen device thaws when all rules are removed. */
 static void test_thaw(Rig *r)
 {
     done(&r->m, "x-fakernic-fault-add",
@@ -422,7 +424,8 @@ static void test_refused(Rig *r)
     qobject_unref(rules);
 }
 
-/* A typed number is the text's: nothing wraps, and what is wrong is said. */
+/* Typed numbers have the limits of those in a text. None wraps, and an error
+ * names the wrong one. */
 static void test_numbers(Rig *r)
 {
     static const char *const words[] = {
@@ -445,7 +448,7 @@ static void test_numbers(Rig *r)
     }
     refused(&r->m, "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
             " 'do': 'drop', 'seed': 9223372036854775808 }", "seed");
-    /* What was added in words can be typed. */
+    /* The typed query shows the largest numbers that a text may have. */
     property_set(&r->m, "x-fault", "id=w at=rx nth=9223372036854775807 "
                  "times=9223372036854775807 every=9223372036854775807 "
                                    "seed=9223372036854775807 do=drop");
@@ -454,7 +457,7 @@ static void test_numbers(Rig *r)
     qobject_unref(rules);
 }
 
-/* Of another device, of none, and of one that was taken away. */
+/* Paths of another device, of none, and of an unplugged one fail. */
 static void test_paths(void)
 {
     static const char *const paths[] = { "/machine", "nic1", "/" };
@@ -510,7 +513,7 @@ static void test_flood(Rig *r)
     ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(r->a.qpn, 0));
     g_assert_cmpuint(events(&r->m, &untold), ==, 1);
     g_assert_cmpint(untold, ==, 150);
-    /* But of the first hits of another rule. */
+    /* The limit does not apply to the first hits of another rule. */
     for (unsigned i = 0; i < 250; i++) {
         ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(r->a.qpn, 0));
     }
@@ -525,7 +528,7 @@ static void test_flood(Rig *r)
     g_assert_cmpuint(events(&r->m, &untold), ==, 16);
 }
 
-/* A second monitor, which a test reads by lines. */
+/* A second monitor, which a test reads line by line. */
 typedef struct Monitor {
     int fd;
     FILE *lines;
@@ -586,7 +589,8 @@ static void hits_of_doorbells(Machine *m, Nic *n, unsigned count,
     }
 }
 
-/* In the long run there are fewer and fewer, but of first hits of rules. */
+/* In the long run fewer and fewer hits cause an event, except the first hits of
+ * a rule. */
 static void test_flood_for_long(void)
 {
     const uint64_t first = 65600, more = 10000;
@@ -614,7 +618,7 @@ static void test_flood_for_long(void)
     fclose(monitor.lines);
 }
 
-/* ---- that it can be found ------------------------------------------------ */
+/* ---- schema and descriptions --------------------------------------------- */
 
 static bool has_name(QList *list, const char *name, const char *kind)
 {
@@ -677,7 +681,7 @@ static bool has_property(QList *list, const char *name)
     return false;
 }
 
-/* Each property of the device, but those of any, says what it is. */
+/* Each x- property has a description, except those of all PCI devices. */
 static void test_described(void)
 {
     unsigned ours = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Looking inside: the values are those that commands and work requests set, and
- * a query changes nothing in any state of the device.
+ * Introspection: queries show the values that commands and work requests set. A
+ * query changes nothing, in any state of the device.
  */
 #include "qemu/osdep.h"
 #include "qapi/error.h"
@@ -38,7 +38,7 @@ static QList *query_list(Machine *m, const char *property)
     return qobject_to(QList, query(m, property));
 }
 
-/* The object whose number is 'id'; it must be there once. */
+/* The object with the number 'id', which must be listed exactly once. */
 static QDict *find(QList *list, const char *number, uint32_t id)
 {
     QDict *found = NULL;
@@ -96,7 +96,7 @@ static void test_qps(Rig *r)
     qobject_unref(list);
 }
 
-/* A work request that is lost on its way is in flight, and one retry less. */
+/* A lost work request stays in flight. After a timeout a retry less is left. */
 static void test_in_flight(Rig *r)
 {
     QList *list;
@@ -163,7 +163,7 @@ static void test_queues(Rig *r)
     qobject_unref(list);
 }
 
-/* Which part of a list the next answer has. */
+/* Selects a part of a list by 'words', and returns it. */
 static QList *query_from(Machine *m, const char *property, const char *words)
 {
     qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
@@ -201,7 +201,7 @@ static void test_a_part(Rig *r)
     g_assert_true(next == r->a.qpn || next == r->b.qpn);
     g_assert_nonnull(find(list, "qpn", next));
     qobject_unref(list);
-    /* What was asked for holds once. */
+    /* The selection is valid for one answer. */
     list = query_list(&r->m, "x-qps");
     g_assert_cmpuint(qlist_size(list), ==, qlist_size(all));
     qobject_unref(list);
@@ -311,7 +311,7 @@ static void test_gids_and_flows(Rig *r)
 
 /* ---- rings --------------------------------------------------------------- */
 
-/* What became of naming a ring: NULL, or an error that is the caller's. */
+/* Selects a ring. Returns NULL, or the error's text, which the caller owns. */
 static char *look_at(Machine *m, const char *words)
 {
     QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
@@ -346,7 +346,7 @@ static QList *look(Machine *m, const char *kind, uint32_t number,
     seen = query_dict(m, "x-ring");
     g_assert_cmpstr(qdict_get_str(seen, "ring"), ==, kind);
     g_assert_cmpint(qdict_get_int(seen, "number"), ==, number);
-    /* Another reader's answer is not ours. */
+    /* The answer must be to this selection, not to another client's. */
     g_assert_cmpint(qdict_haskey(seen, "from"), ==, !!strstr(more, "from="));
     g_assert_cmpint(qdict_get_int(seen, "count"), ==, asked ? atoi(asked + 6)
                                                             : 16);
@@ -382,7 +382,7 @@ static void test_send_ring(Rig *r)
     Wqe wqe;
 
     one_read(&r->n, &r->s, &r->a);
-    /* Fetched and done: there is nothing next, but it is still there. */
+    /* The WQE is complete: none is pending, but its slot can still be shown. */
     qobject_unref(look(&r->m, "sq", r->a.qpn, "", 0));
     list = look(&r->m, "sq", r->a.qpn, " from=0 count=1", 1);
     one = find(list, "index", 0);
@@ -392,7 +392,7 @@ static void test_send_ring(Rig *r)
     g_assert_cmphex(entry_number(one, "remote-address"), ==, r->s.data);
     assert_segment(one, r->s.data + 16384, 5000, r->s.key);
     qobject_unref(list);
-    /* A QP that does not send yet: all of it waits, right or wrong. */
+    /* A QP in RESET sends nothing: valid and invalid WQEs are pending. */
     qp_create(&r->n, &c, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
     wqe = wqe_send(&r->s, 64, 100);
     sq_put(&r->n, &c, &wqe, sizeof(wqe));
@@ -476,7 +476,7 @@ static void test_no_ring(Rig *r)
     g_assert_nonnull(strstr(qdict_get_str(qdict_get_qdict(reply, "error"),
                                           "desc"), "there is no sq"));
     qobject_unref(reply);
-    /* Its memory is still there, but the device may not reach it. */
+    /* The ring's memory exists, but the device may not access it. */
     qobject_unref(look(&r->m, "sq", r->b.qpn, "", 0));
     qpci_config_writew(r->n.pci, PCI_COMMAND, PCI_COMMAND_MEMORY);
     reply = qtest_qmp(r->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
@@ -491,7 +491,7 @@ static void test_no_ring(Rig *r)
 
 #define DUMP_ROOM 65536
 
-/* The whole text, in pieces of 'piece' bytes; it is the caller's. */
+/* Reads the whole text in pieces of 'piece' bytes. The caller owns it. */
 static char *dump(Nic *n, uint8_t kind, uint32_t id, uint32_t piece)
 {
     const uint64_t at = mem_alloc(n->m, DUMP_ROOM);
@@ -526,7 +526,7 @@ static uint8_t dump_status(Nic *n, uint8_t kind, uint32_t id, uint32_t length,
     return CMD(n, DUMP, req);
 }
 
-/* The object as QMP shows it. */
+/* DUMP returns the object as QMP shows it. */
 static void dump_is(Machine *m, Nic *n, uint8_t kind, uint32_t id,
                     const char *property, const char *number, uint32_t value)
 {
@@ -596,7 +596,7 @@ static void test_dump_refused(Rig *r)
                   BAD_PARAM);
 }
 
-/* Of a rule in words. */
+/* Sets a fault rule from the guest. Returns the command's status. */
 static uint8_t guest_rule(Nic *n, const char *rule)
 {
     struct fakernic_fault_req req = { 0 };
@@ -698,7 +698,7 @@ static void srq_send(Nic *n, Setup *s, Qp *a, uint32_t tag)
     cq_expect(n, &s->cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
 }
 
-/* What x-srqs shall say of one, field by field. */
+/* The fields that x-srqs must show for an SRQ. */
 typedef struct SrqSeen {
     uint32_t pdn, xrcdn, cqn, pi, ci, limit, users;
     bool error;
@@ -723,7 +723,7 @@ static void srq_is(Machine *m, Nic *n, const Queue *srq, SrqSeen want)
     dump_is(m, n, FAKERNIC_DUMP_SRQ, srq->id, "x-srqs", "srqn", srq->id);
 }
 
-/* The receives from 'from' on, as they were posted. */
+/* The ring shows the receives from 'from' on, as they were posted. */
 static void srq_holds(Machine *m, const Setup *s, const Queue *srq,
                       const char *more, uint32_t from, uint32_t count)
 {
@@ -740,7 +740,7 @@ static void srq_holds(Machine *m, const Setup *s, const Queue *srq,
     qobject_unref(list);
 }
 
-/* Where the ring stands, by x-ring. */
+/* The indexes of the ring that x-ring shows. */
 static void srq_ring_is(Machine *m, uint32_t pi, uint32_t ci, uint32_t record)
 {
     QDict *seen = query_dict(m, "x-ring");
@@ -752,7 +752,8 @@ static void srq_ring_is(Machine *m, uint32_t pi, uint32_t ci, uint32_t record)
     qobject_unref(seen);
 }
 
-/* Three receives, of which one is taken; then fewer than the limit are left. */
+/* Three receives are posted and one is taken. Later all are taken, so that
+ * fewer than the limit are left. */
 static void test_srqs(Rig *r)
 {
     Qp a, b;
@@ -778,13 +779,13 @@ static void test_srqs(Rig *r)
     srq_ring_is(&r->m, 3, 1, 3);
     srq_holds(&r->m, &r->s, &srq, " from=0 count=1", 0, 1);
 
-    /* Posted, and the device has not looked yet. */
+    /* A receive is posted, but the device has not read the record yet. */
     rq_post(&r->n, &srq, 73, r->s.data + 1024 * 3, 303, r->s.key);
     srq_is(&r->m, &r->n, &srq, want);
     srq_holds(&r->m, &r->s, &srq, "", 1, 3);
     srq_ring_is(&r->m, 3, 1, 4);
 
-    /* Of an XRC domain, with a CQ of its own. */
+    /* An SRQ of an XRC domain, which has a CQ. */
     xrcdn = cmd_create(&r->n, FAKERNIC_CMD_ALLOC_XRCD, NULL, 0);
     srq_create(&r->n, &xrc, r->s.pd, xrcdn, r->s.cq.id);
     srq_is(&r->m, &r->n, &xrc, (SrqSeen) { .pdn = r->s.pd, .xrcdn = xrcdn,
@@ -798,7 +799,7 @@ static void test_srqs(Rig *r)
     want = (SrqSeen) { .pdn = r->s.pd, .pi = 4, .ci = 4, .users = 1 };
     srq_is(&r->m, &r->n, &srq, want);
 
-    /* More are said to be there than there is room for. */
+    /* The record claims more receives than the ring can hold. */
     queue_record(&r->n, &srq, 100);
     wqe = wqe_send(&r->s, 0, 16);
     sq_put(&r->n, &a, &wqe, sizeof(wqe));
@@ -818,7 +819,8 @@ static const char *const nouns[] = {
     "x-flows", "x-counters", "x-recorder", "x-recorder-now",
 };
 
-/* All of it twice, and it is the same: nobody but us has done anything. */
+/* Two queries of everything in a row return the same: a query changes nothing,
+ * and the device is idle. */
 static void assert_still(Machine *m)
 {
     for (unsigned i = 0; i < G_N_ELEMENTS(nouns); i++) {
@@ -894,7 +896,7 @@ static void test_any_time(void)
     machine_stop(&r.m);
 }
 
-/* All of it, as text, to be compared and freed. */
+/* The text of all properties; the caller frees it. */
 static char *everything(Machine *m)
 {
     GString *all = g_string_new(NULL);
@@ -953,7 +955,8 @@ static const char *const of_a_reset[] = {
 };
 #define ALL_OF_A_RESET ((1u << ARRAY_SIZE(of_a_reset)) - 1)
 
-/* It is refused; not asserted before it is known that there was a reset. */
+/* Returns whether x-ring refuses because of a reset. The caller asserts it, once
+ * it knows that the reset still lasted. */
 static bool ring_is_being_reset(Machine *m)
 {
     g_autofree char *set = look_at(m, "sq 17");
@@ -975,8 +978,8 @@ static bool query_is(Machine *m, const char *name, const char *text)
 }
 
 /*
- * In a reset there is nothing, of what of_a_reset[which] tells: was it still
- * one when that had been asked for?
+ * During a reset the property of_a_reset[which] shows no objects. Returns false
+ * if the reset ended before the query did, so that the try shows nothing.
  */
 static bool reset_is_empty(Machine *m, unsigned which)
 {
@@ -993,8 +996,8 @@ static bool reset_is_empty(Machine *m, unsigned which)
 }
 
 /*
- * Device memory that is to be cleared makes a reset last; but on a busy machine
- * each question may take milliseconds, so each try asks for one thing.
+ * A reset lasts long because it clears device memory. On a busy machine a query
+ * may take milliseconds, so each try queries one property.
  */
 static void test_mid_reset(void)
 {
@@ -1028,7 +1031,7 @@ static void test_mid_reset(void)
         assert_still(&m);
         machine_stop(&m);
     }
-    /* Else the tries have shown nothing. */
+    /* For each property one query must have come during a reset. */
     g_assert_cmphex(seen, ==, ALL_OF_A_RESET);
 }
 
