@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Device memory: the part of BAR2 that is RAM, regions of it, and which
- * accesses reach it through them.
+ * Device memory: the part of BAR2 that is RAM, its regions, and the accesses
+ * that reach it through them.
  */
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"
@@ -18,7 +18,7 @@ static uint64_t dm_address(Nic *n)
            (uint64_t)reg_read(n, FAKERNIC_REG_DM_OFFSET) * FAKERNIC_PAGE_SIZE;
 }
 
-/* A region of device memory from a byte offset on, zero based. */
+/* A zero-based region of device memory, from a byte offset on. */
 static struct fakernic_create_mr_req dm_req(const Setup *s, uint64_t offset,
                                             uint64_t length)
 {
@@ -58,7 +58,7 @@ static void test_dm_bar(void)
     qtest_writeb(m.qts, dm + size - 1, 0x5a);
     g_assert_cmphex(qtest_readl(m.qts, dm + 4), ==, 0x11223344);
     g_assert_cmphex(qtest_readb(m.qts, dm + size - 1), ==, 0x5a);
-    /* In front of it is the clock page, which keeps its value. */
+    /* The page before it is the clock page, which ignores writes. */
     qtest_writeq(m.qts, dm - FAKERNIC_PAGE_SIZE + 8, ~0ull);
     g_assert_cmphex(qtest_readq(m.qts, dm - FAKERNIC_PAGE_SIZE + 8), ==, 0);
     nic_reset(&n);
@@ -112,7 +112,7 @@ static void test_dm_mr(Rig *r)
     };
     assert_status(CMD(&r->n, REREG_MR, rereg), BAD_STATE);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, key), OK);
-    /* 0 bytes are a region, too: the last page, and nothing behind it. */
+    /* A region of 0 bytes may begin in the last page. */
     req = dm_req(&r->s, (1 << 20) - 4096, 0);
     key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, key), OK);
@@ -148,7 +148,7 @@ static void test_dm_traffic(Rig *r)
     qtest_memread(r->m.qts, r->s.data, want, length);
     qtest_memread(r->m.qts, dm_address(&r->n) + offset, got, length);
     g_assert_cmpmem(got, length, want, length);
-    /* The neighbours are untouched. */
+    /* The bytes around the region have not changed. */
     g_assert_cmphex(qtest_readq(r->m.qts, dm_address(&r->n) + offset - 8), ==,
                     0);
     g_assert_cmphex(qtest_readq(r->m.qts, dm_address(&r->n) + offset + length),
@@ -168,7 +168,7 @@ static void test_dm_traffic(Rig *r)
     wqe.rdma.rdma.rkey = LE32(key);
     POST(r, wqe);
     rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_REM_ACCESS_ERR);
-    /* An address 0 that lies between two words: no atomic there. */
+    /* Address 0 of this region is not 8-byte aligned: atomics fail. */
     req = dm_req(&r->s, 4, 64);
     key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
     rc_pair(&r->n, &r->s, &r->a, &r->b);
@@ -178,7 +178,7 @@ static void test_dm_traffic(Rig *r)
     rig_cqe(r, FAKERNIC_CQE_FETCH_ADD, FAKERNIC_WC_REM_ACCESS_ERR);
 }
 
-/* The region of all DMA space ends where device memory would begin. */
+/* The region of all DMA addresses does not reach device memory. */
 static void test_dm_not_by_dma(Rig *r)
 {
     struct fakernic_create_mr_req req;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A driver for the fakernic device in a qtest, written with the names of the
- * hardware interface only: bring-up, commands, queues, interrupts. Guest memory
- * comes from the libqos allocator; MSI-X messages are caught as stores to guest
- * memory.
+ * A driver for the fakernic device in a qtest: bring-up, commands, queues,
+ * interrupts. It uses only names of the hardware interface. Guest memory comes
+ * from the libqos allocator. MSI-X messages are stores to guest memory.
  */
 #ifndef FAKERNIC_DRIVER_H
 #define FAKERNIC_DRIVER_H
@@ -68,7 +67,7 @@ typedef struct Qp {
 
 /* ---- machine --------------------------------------------------------- */
 
-/* No firmware runs in a qtest, but the machine wants some. */
+/* No firmware runs in a qtest, but the machine needs a file. */
 static inline char *machine_bios(void)
 {
     static const char zeros[65536];
@@ -94,7 +93,7 @@ static inline char *machine_options(const char *options)
     if (!names) {
         return g_strdup(options);
     }
-    /* A value may be in quotes, and have blanks then. */
+    /* A quoted value may contain blanks. */
     pattern = g_strdup_printf(",(%s)=('[^']*'|[^, ]*)", names);
     regex = g_regex_new(pattern, 0, 0, NULL);
     g_assert_nonnull(regex);
@@ -200,7 +199,7 @@ static inline void msix_setup(Nic *n)
     }
 }
 
-/* Has the vector been raised since it was last asked? */
+/* Returns whether the vector was raised since the last call. */
 static inline bool msix_fired(Nic *n, unsigned vector)
 {
     uint64_t word = n->msi + 4 * vector;
@@ -263,7 +262,7 @@ static inline uint64_t nic_offered(Nic *n)
            (uint64_t)reg_read(n, FAKERNIC_REG_FEATURES_HI) << 32;
 }
 
-/* Takes all features. */
+/* Enables the device with all features. */
 static inline void nic_bringup_deep(Nic *n, uint32_t log_depth)
 {
     const size_t size = sizeof(struct fakernic_cmd) << log_depth;
@@ -317,7 +316,8 @@ static inline void cmd_wait(Nic *n, uint32_t index,
     g_error("command %u was not completed", index);
 }
 
-/* Executes one request of 'len' bytes; the status. 'resp' may be NULL. */
+/* Executes one request of 'len' bytes. Returns its status. 'resp' may be
+ * NULL. */
 static inline uint8_t cmd(Nic *n, uint16_t opcode, const void *req, size_t len,
                           void *resp, size_t resp_len)
 {
@@ -371,7 +371,7 @@ static inline uint8_t cmd_id(Nic *n, uint16_t opcode, uint32_t id)
     return cmd(n, opcode, &req, sizeof(req), NULL, 0);
 }
 
-/* A command that creates something and must succeed: the new number. */
+/* A command that creates an object and must succeed. Returns its number. */
 static inline uint32_t cmd_create(Nic *n, uint16_t opcode, const void *req,
                                   size_t len)
 {
@@ -394,7 +394,7 @@ static inline uint64_t nic_stat(Nic *n, enum fakernic_stat which)
     return value;
 }
 
-/* What comes over the wire comes when it comes. */
+/* Waits for a counter, as frames arrive on the wire at any time. */
 static inline void wait_stat(Nic *n, enum fakernic_stat which,
                              uint64_t value)
 {
@@ -483,7 +483,7 @@ static inline bool eq_poll(Nic *n, Queue *eq, struct fakernic_eqe *eqe)
     return true;
 }
 
-/* The next event, which must come, of a type. */
+/* Waits for the next event, which must be of this type. Returns its object. */
 static inline uint32_t eq_expect(Nic *n, Queue *eq, enum fakernic_event type)
 {
     struct fakernic_eqe eqe;
@@ -528,7 +528,7 @@ static inline bool cq_poll(Nic *n, Queue *cq, struct fakernic_cqe *cqe)
     return true;
 }
 
-/* The next completion, which must come. */
+/* Waits for the next completion, which must be this one. */
 static inline void cq_expect(Nic *n, Queue *cq, struct fakernic_cqe *cqe,
                              enum fakernic_cqe_opcode opcode,
                              enum fakernic_cqe_status status)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The data sheet's driver (firmware-spec/driver.c) on a machine whose memory
- * the test maps, as a bare-metal driver would see it; and the examples in hex
- * of the data sheet and of qemu-hw/JOURNEY.md, compared with what the device
+ * The data sheet's driver (firmware-spec/driver.c) runs on a machine whose
+ * memory the test maps, like a bare-metal driver. The test also compares the
+ * hex examples of the data sheet and of qemu-hw/JOURNEY.md with what the device
  * reads, writes and sends. overlay.sh extracts the driver and the examples.
  */
 #include "qemu/osdep.h"
@@ -11,7 +11,7 @@
 #include "qobject/qdict.h"
 #include "fakernic-setup.h"
 
-/* firmware-spec/driver.c: what it is, and what it wants of a machine. */
+/* The functions of firmware-spec/driver.c, and those that it needs. */
 void driver(void);
 void driver_nop(void);
 void driver_write(const __u8 *mac);
@@ -115,8 +115,8 @@ static void test_driver(void)
 }
 
 /*
- * More completions and events than its queues, of 16 entries, hold; without
- * MSI-X, which a driver that polls does not need.
+ * More completions and events than the driver's queues of 16 entries hold. The
+ * driver polls, so the test enables no MSI-X.
  */
 static void test_driver_without_end(void)
 {
@@ -170,8 +170,8 @@ static const struct {
 };
 
 /*
- * The bytes of an example; those that it leaves out are zero. False: the data
- * sheet has no such example.
+ * Reads the bytes of an example; bytes that it leaves out are zero. False:
+ * there is no such example.
  */
 static bool example_read(const char *name, uint8_t *bytes, size_t size)
 {
@@ -217,7 +217,7 @@ static void assert_example(const char *name, const void *bytes, size_t size)
     g_test_fail();
 }
 
-/* Where the driver's queues lie, in the order in which it makes them. */
+/* The places of the driver's queues, in the order of their creation. */
 #define REQUESTS    (DMA_START + 0x0000)
 #define ANSWERS     (DMA_START + 0x2000)
 #define EVENTS      (DMA_START + 0x4000)
@@ -244,14 +244,14 @@ static void test_examples(void)
     assert_example("cqe", bare.ram + COMPLETIONS + sizeof(struct fakernic_cqe),
                    sizeof(struct fakernic_cqe));
     g_assert_cmpmem(bare.ram + DATA, 13, "Hello, world", 13);
-    /* Its commands take the places of the first ones. */
+    /* These commands overwrite the first ones. */
     driver_open();
     assert_example("slot", bare.ram + RECEIVES,
                    1 << FAKERNIC_RQ_LOG_STRIDE_MIN);
     bare_stop();
 }
 
-/* What a device with default properties can. */
+/* The limits of a device with default properties. */
 static void test_limits(Rig *r)
 {
     struct fakernic_query_device_resp resp;
@@ -262,8 +262,8 @@ static void test_limits(Rig *r)
 }
 
 /*
- * The datagram of the data sheet, which a QP sends to itself. Buffer and Q_Key
- * are the test's.
+ * The datagram of the data sheet, which a QP sends to itself. The test sets
+ * buffer and Q_Key.
  */
 static void test_datagram(Rig *r)
 {
@@ -288,7 +288,7 @@ static void test_datagram(Rig *r)
     cqe = rig_cqe(r, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
 }
 
-/* The frame of a WRITE to a peer, by QP 3 as the driver's. */
+/* The frame of a WRITE to a peer, by QP 3, the number of the driver's QP. */
 static void test_frame(void)
 {
     static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 9 };
@@ -327,7 +327,7 @@ static void test_frame(void)
 #define JOURNEY_PACKETS 4
 #define JOURNEY_PSN 0x123456
 
-/* Two machines a and b; 'wire' receives all frames between them. */
+/* Two devices a and b; 'wire' receives all frames between them. */
 typedef struct Journey {
     Neighbours t;
     Qp spare, a, b;
@@ -379,7 +379,7 @@ static void assert_journey_frame(Journey *j, const char *name)
     }
 }
 
-/* The document's lines of a machine are in its recorder, in that order. */
+/* The recorder has the document's lines of this device, in that order. */
 static void assert_journey_lines(Journey *j, const char *name)
 {
     g_autofree char *path = g_strdup_printf("/machine/peripheral/%s",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Flow rules: what CREATE_FLOW refuses, which frames a rule takes, and which QP
- * gets the others; the sets of counters that QPs are bound to.
+ * gets the others. Also sets of counters, to which QPs are bound.
  */
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"
@@ -49,7 +49,7 @@ static uint32_t flow_create(Nic *n, FlowReq req)
     return cmd_create(n, FAKERNIC_CMD_CREATE_FLOW, &req, sizeof(req));
 }
 
-/* The next receive is one of this QP. */
+/* The next receive that completes belongs to this QP. */
 static void expect_at(Nic *n, Setup *s, const Qp *qp)
 {
     struct fakernic_cqe cqe;
@@ -58,7 +58,7 @@ static void expect_at(Nic *n, Setup *s, const Qp *qp)
     g_assert_cmpuint(le32_to_cpu(cqe.qpn), ==, qp->qpn);
 }
 
-/* Sends a frame and waits until the device has had it. */
+/* Sends a frame and waits until the device has received it. */
 static void deliver(Nic *n, int fd, const uint8_t *frame, size_t len)
 {
     uint64_t frames = nic_stat(n, FAKERNIC_STAT_RX_FRAMES);
@@ -70,7 +70,7 @@ static void deliver(Nic *n, int fd, const uint8_t *frame, size_t len)
     }
 }
 
-/* No queue pair has got what was delivered. */
+/* No queue pair has received the frame. */
 static void expect_nobody(Nic *n, Setup *s)
 {
     struct fakernic_cqe cqe;
@@ -185,7 +185,7 @@ static void test_flow_order(void)
     rq_post(&n, &port.rq, 1, s.data, 2048, s.key);
     raw_create(&n, &s, &a, 0x100);
     raw_create(&n, &s, &b, 0x200);
-    /* An address that is not the port's. */
+    /* A frame to an address other than the port's. */
     frame_make(frame, mine, 100);
     deliver(&n, fd, frame, 100);
     expect_nobody(&n, &s);
@@ -194,7 +194,7 @@ static void test_flow_order(void)
     first = flow_create(&n, req);
     wire_send(fd, frame, 100);
     expect_at(&n, &s, &a);
-    /* Asked before it, and letting the frame go on. */
+    /* A rule with a higher priority, which passes the frame on. */
     req = flow_dmac(&b, mine);
     req.priority = LE16(4);
     req.flags = FAKERNIC_FLOW_DONT_TRAP;
@@ -210,7 +210,7 @@ static void test_flow_order(void)
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_FLOW, all), OK);
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_FLOW, first), OK);
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_FLOW, second), OK);
-    /* The defaults: what the port's filter does not want. */
+    /* Default rules get the frames that the port's filter refuses. */
     all = flow_create(&n, flow_type(&a, FAKERNIC_FLOW_ALL_DEFAULT));
     wire_send(fd, frame, 100);
     expect_at(&n, &s, &a);
@@ -225,7 +225,8 @@ static void test_flow_order(void)
     machine_stop(&m);
 }
 
-/* VLAN, addresses, protocol and ports; what is cut short has no layer. */
+/* Rules match VLAN, addresses, protocol and ports. A header that is cut short
+ * does not match. */
 static void test_flow_headers(void)
 {
     Machine m;
@@ -320,7 +321,8 @@ static void test_flow_loopback(void)
     cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
     qtest_memread(m.qts, s.data + 4096, seen, 100);
     g_assert_cmpmem(seen, 100, frame, 100);
-    /* A group does both, and the sniffer sees what is sent and received. */
+    /* A frame to a group is looped back and sent. The sniffer gets the frames
+     * that are sent and those that are received. */
     flow_create(&n, flow_type(&sniffer, FAKERNIC_FLOW_SNIFFER));
     frame_make(frame, group, 100);
     frame_send(&n, &s, &a, frame);
@@ -337,7 +339,8 @@ static void test_flow_loopback(void)
     machine_stop(&m);
 }
 
-/* A rule without an address sees what is sent in another's name, as a copy. */
+/* A rule without an address gets a copy of sent frames whose source address is
+ * not the port's. */
 static void test_flow_copy_of_sent(void)
 {
     Machine m;
@@ -377,8 +380,8 @@ static void test_flow_copy_of_sent(void)
     machine_stop(&m);
 }
 
-/* A rule that drops has the copy of what is sent dropped, which nobody counts:
- * the frame leaves. */
+/* A drop rule drops only the copy of a sent frame, which is not counted. The
+ * frame leaves. */
 static void test_flow_drop_of_sent(void)
 {
     Machine m;
@@ -449,7 +452,7 @@ static void test_counters(Rig *r)
     g_assert_cmpuint(counter_read(&r->n, id, FAKERNIC_STAT_TX_ROCE), ==, 2);
     g_assert_cmpuint(counter_read(&r->n, other, FAKERNIC_STAT_RX_ROCE), ==, 2);
     g_assert_cmpuint(counter_read(&r->n, id, FAKERNIC_STAT_COMMANDS), ==, 0);
-    /* Moved to the other set; the first keeps its values and can go. */
+    /* The QP moves to another set. The first keeps its values, and is free. */
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_COUNTER, id), BUSY);
     assert_status(counter_bind(&r->n, r->a.qpn, other), OK);
     POST(r, wqe);
@@ -457,7 +460,7 @@ static void test_counters(Rig *r)
     g_assert_cmpuint(counter_read(&r->n, id, FAKERNIC_STAT_TX_ROCE), ==, 2);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_COUNTER, id), OK);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_COUNTER, id), BAD_ID);
-    /* QPs let go of it when they end. */
+    /* DESTROY_QP releases the set. */
     assert_status(counter_bind(&r->n, r->b.qpn, 0), OK);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_COUNTER, other), BUSY);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, r->a.qpn), OK);

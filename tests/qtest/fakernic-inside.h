@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What tests of looking inside begin with: a device that has a name, two of its
- * QPs connected, and something that has gone from one to the other.
+ * The start of tests of introspection: a device with a name, two connected QPs,
+ * and a transfer from one to the other.
  */
 #ifndef FAKERNIC_INSIDE_H
 #define FAKERNIC_INSIDE_H

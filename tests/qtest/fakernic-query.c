@@ -955,7 +955,7 @@ static const char *const of_a_reset[] = {
 };
 #define ALL_OF_A_RESET ((1u << ARRAY_SIZE(of_a_reset)) - 1)
 
-/* Returns whether x-ring refuses because of a reset. The caller asserts it, once
+/* Returns whether x-ring fails because of a reset. The caller asserts it, once
  * it knows that the reset still lasted. */
 static bool ring_is_being_reset(Machine *m)
 {

@@ -25,13 +25,13 @@ static void test_event_and_interrupt(Rig *r)
                      r->s.cq.id);
     g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
     g_assert_true(msix_fired(&r->n, 1));
-    /* Armed behind the device's back: at once. The EQ itself is not armed. */
+    /* Armed behind unconsumed entries: at once. The EQ itself is not armed. */
     cq_arm(&r->n, &r->s.cq, 0, false);
     g_assert_cmpuint(eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION), ==,
                      r->s.cq.id);
     g_assert_false(msix_fired(&r->n, 1));
     r->s.eq.index--;
-    eq_ring(&r->n, &r->s.eq, true);       /* something lies beyond: at once */
+    eq_ring(&r->n, &r->s.eq, true);       /* an entry is pending: at once */
     g_assert_true(msix_fired(&r->n, 1));
     r->s.eq.index++;
     eq_ring(&r->n, &r->s.eq, true);
@@ -53,7 +53,7 @@ static void test_event_solicited(Rig *r)
     POST(r, wqe);
     g_assert_cmpuint(eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION), ==,
                      r->s.cq.id);
-    /* Solicited entries from ci on count when arming; those before do not. */
+    /* Arming counts solicited entries from ci on, but none before ci. */
     rig_cqe(r, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
     cq_arm(&r->n, &r->s.cq, 0, true);
     g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
@@ -73,7 +73,7 @@ static void test_msix_masked(Rig *r)
     g_assert_false(qpci_msix_pending(r->n.pci, 0));
 }
 
-/* Many objects raise events, the EQ holds 16: none is lost. */
+/* More objects raise events than the 16 that the EQ holds: none is lost. */
 static void test_eq_full(Rig *r)
 {
     Qp qp[20];
@@ -136,7 +136,7 @@ static void test_cq_moderation(Rig *r)
 
     assert_refused(&r->n, CMD(&r->n, MODIFY_CQ, bad), BAD_ID,
                    fakernic_modify_cq_req, cqn);
-    /* By count alone: however long it takes. */
+    /* By count alone, without a time limit. */
     cq_moderate(&r->n, &r->s.cq, 3, 0);
     cq_drain_arm(&r->n, &r->s.cq, false);
     complete_nops(&r->n, &r->a, 2);
@@ -155,21 +155,22 @@ static void test_cq_moderation(Rig *r)
     g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
     qtest_clock_step(r->m.qts, 30000);
     eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION);
-    /* One event, not another at the count. */
+    /* There is one event, and no other one when the count is reached. */
     complete_nops(&r->n, &r->a, 3);
     qtest_clock_step(r->m.qts, 1000000);
     g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
-    /* Armed behind entries not consumed: at once. */
+    /* Armed behind unconsumed entries: at once. */
     cq_arm(&r->n, &r->s.cq, 0, false);
     eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION);
-    /* An entry that does not count holds nothing back and starts nothing. */
+    /* Unsolicited entries neither hold an event back nor start the timer. */
     cq_drain_arm(&r->n, &r->s.cq, true);
     complete_nops(&r->n, &r->a, 5);
     qtest_clock_step(r->m.qts, 1000000);
     g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
 }
 
-/* An event held back is not lost: new values, an error, the CQ's end. */
+/* New values or an error release an event that is held back. The destruction of
+ * the CQ drops it. */
 static void test_cq_moderation_changes(Rig *r)
 {
     Queue small;
@@ -188,7 +189,7 @@ static void test_cq_moderation_changes(Rig *r)
     g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
     qtest_clock_step(r->m.qts, 20000);
     eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION);
-    /* A CQ of two entries never gets to its three. */
+    /* A CQ of two entries cannot reach the count of three: an error occurs. */
     cq_create(&r->n, &small, 1, &r->s.eq, 0, 0);
     qp_create(&r->n, &r->a, FAKERNIC_QP_RC, r->s.pd, &small, 0);
     rc_connect(&r->n, r->a.qpn, r->b.qpn, own_gid, nic_mac);
@@ -201,7 +202,7 @@ static void test_cq_moderation_changes(Rig *r)
                      small.id);
     g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_CQ_ERROR), ==,
                      small.id);
-    /* Destroyed with an event pending in the future. */
+    /* The CQ is destroyed while its event is held back. */
     cq_create(&r->n, &small, 4, &r->s.eq, 0, 0);
     qp_create(&r->n, &r->a, FAKERNIC_QP_RC, r->s.pd, &small, 0);
     rc_connect(&r->n, r->a.qpn, r->b.qpn, own_gid, nic_mac);
@@ -223,7 +224,7 @@ static void test_cq_overrun(Rig *r)
     cq_create(&r->n, &small, 2, &r->s.eq, 0, 0);
     qp_create(&r->n, &a, FAKERNIC_QP_RC, r->s.pd, &small, 0);
     rc_connect(&r->n, a.qpn, a.qpn, own_gid, nic_mac);
-    /* Consumed in time: the device looks at the record. */
+    /* Entries consumed in time: the device reads the record. */
     complete_nops(&r->n, &a, 4);
     for (unsigned i = 0; i < 4; i++) {
         cq_expect(&r->n, &small, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
@@ -238,7 +239,7 @@ static void test_cq_overrun(Rig *r)
                      a.qpn);
     g_assert_cmpuint(qp_state(&r->n, a.qpn), ==, FAKERNIC_QPS_ERR);
     g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_CQ_OVERRUNS), ==, 1);
-    /* The four that were written are intact; a fifth is not. */
+    /* The four written entries are intact, and there is no fifth. */
     for (unsigned i = 0; i < 4; i++) {
         g_assert_true(cq_poll(&r->n, &small, &cqe));
         g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 4 + i);
@@ -248,7 +249,7 @@ static void test_cq_overrun(Rig *r)
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, small.id), OK);
 }
 
-/* Such a QP could report nothing: it does not leave RESET. */
+/* A QP of a CQ in error could report nothing, so it does not leave RESET. */
 static void test_cq_overrun_in_reset(Rig *r)
 {
     struct fakernic_modify_qp_req init = {
@@ -272,7 +273,7 @@ static void test_cq_overrun_in_reset(Rig *r)
     assert_refused(&r->n, CMD(&r->n, MODIFY_QP, init), BAD_STATE,
                    fakernic_modify_qp_req, attr.state);
     g_assert_cmpuint(qp_state(&r->n, b.qpn), ==, FAKERNIC_QPS_RESET);
-    /* Neither does one that was reported and started again. */
+    /* Neither does one that failed with the CQ and was then reset. */
     assert_status(qp_to(&r->n, a.qpn, FAKERNIC_QPS_RESET), OK);
     init.qpn = LE32(a.qpn);
     assert_refused(&r->n, CMD(&r->n, MODIFY_QP, init), BAD_STATE,
@@ -315,7 +316,7 @@ static void test_cq_resize(Rig *r)
 
 #define DEEP_PAGES ((1U << (FAKERNIC_CQ_LOG_DEPTH_MAX - 6)) + 1)
 
-/* The largest CQ: its entries in one page again and again, then the record. */
+/* The largest CQ. All its entries share one page; the record has its own. */
 static struct fakernic_page_list deep_queue(Machine *m, Queue *q)
 {
     const uint64_t page = mem_alloc(m, FAKERNIC_PAGE_SIZE);
@@ -354,7 +355,7 @@ static uint32_t max_cqe(Nic *n)
     return le32_to_cpu(resp.max_cqe);
 }
 
-/* A driver that does not take the feature has CQs as they were before it. */
+/* Without the feature a CQ has the old limit of its depth. */
 static void test_cq_deep_not_taken(Rig *r)
 {
     struct fakernic_create_cq_req req = {
@@ -377,8 +378,9 @@ static void test_cq_deep_not_taken(Rig *r)
 }
 
 /*
- * The largest CQ, whose list takes several turns to read: made, resized to a
- * small one, and back. One whose list is short, or bad far behind, is refused.
+ * The device needs several turns to read the page list of the largest CQ. The
+ * test creates such a CQ, makes it small, and large again. A list that is too
+ * short, or has a bad entry near its end, is refused.
  */
 static void test_cq_deep(Rig *r)
 {
@@ -474,7 +476,7 @@ static void test_doorbell_rules(Rig *r)
 
     sq_ring(&r->n, &a);
     cqe = rig_cqe(r, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
-    /* Overtaken: ignored. */
+    /* A doorbell with an older index is ignored. */
     ring(&r->n, uar, FAKERNIC_DOORBELL_SQ, doorbell(a.qpn, 0));
     g_assert_cmpuint(qp_state(&r->n, a.qpn), ==, FAKERNIC_QPS_RTS);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_UAR, uar), BUSY);

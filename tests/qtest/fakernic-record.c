@@ -26,7 +26,7 @@ static char *recorded(Machine *m)
     return lines_of(m, "x-recorder");
 }
 
-/* These words stand in the text, one behind the other. */
+/* The text contains these words, in this order. */
 static void assert_story(const char *text, const char *const *words)
 {
     for (; *words; words++) {
@@ -100,7 +100,7 @@ static void test_story(Rig *r)
     assert_story(text, words);
 }
 
-/* The ring holds 1,024, and goes round. */
+/* The ring keeps the last 1,024 entries. */
 static void test_round(Rig *r)
 {
     g_autofree char *text = NULL;
@@ -117,7 +117,7 @@ static void test_round(Rig *r)
                      strtoul(lines[0], NULL, 10) + 1023);
 }
 
-/* A WRITE whose rkey is nobody's: both QPs end in error. */
+/* A WRITE with an invalid rkey: both QPs fail. */
 static void one_bad_write(Nic *n, Setup *s, Qp *a)
 {
     Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
@@ -130,7 +130,7 @@ static void one_bad_write(Nic *n, Setup *s, Qp *a)
               FAKERNIC_WC_REM_ACCESS_ERR);
 }
 
-/* The last packet is lost, and nobody tells: the card looks for itself. */
+/* The last packet is lost, so no NAK follows: the device sends a probe. */
 static void test_probe(Rig *r)
 {
     static const char *const words[] = {
@@ -162,8 +162,8 @@ static void end_fatally(Machine *m, Nic *n)
 }
 
 /*
- * A QP's error is kept until there is a fatal one; what comes behind is there
- * to be seen all the time.
+ * x-recorder keeps the entries before a QP's error until a fatal error occurs.
+ * x-recorder-now always has the later entries, too.
  */
 static void test_fatal_error(Rig *r)
 {
@@ -185,7 +185,7 @@ static void test_fatal_error(Rig *r)
     g_assert_nonnull(strstr(fatal, " fatal code=6\n"));
 }
 
-/* What led to the first error stays, whatever comes behind. */
+/* The entries before the first error stay, whatever follows. */
 static void test_first_error(Rig *r)
 {
     g_autofree char *first = NULL, *later = NULL;
@@ -225,7 +225,7 @@ static void test_file(void)
     g_assert_cmpuint(last[16], !=, 0);
     g_assert_nonnull(strstr((char *)header + 56, "\ncqe - cqn pi qpn index"));
     g_assert_nonnull(strstr((char *)header + 56, "\nactions count drop"));
-    /* Two packets of data and one answer each: all their bytes. */
+    /* The file has all bytes of two data packets and one ACK per WRITE. */
     memcpy(&frames, header + 48, sizeof(frames));
     g_assert_cmpuint(frames, >, 80 * 2000);
     g_assert_cmpint(pread(f.fd, last, sizeof(last), HEADER + (64 << 20)),
@@ -234,7 +234,7 @@ static void test_file(void)
     file_drop(&f);
 }
 
-/* Whatever somebody writes into the file, the device does not read it. */
+/* Another process writes to the file: the device does not read it. */
 static void test_file_spoilt(void)
 {
     g_autofree char *text = NULL, *before = NULL;
@@ -266,14 +266,14 @@ static void record_to_file(Machine *m, bool on)
                              " 'value': %i } }", NIC0, on);
 }
 
-/* The host's stamp in a doorbell record; the index is stored behind it. */
+/* Stores the host's time stamp in a doorbell record. */
 static void stamp(Nic *n, const Queue *q, uint64_t ticks)
 {
     qtest_writeq(n->m->qts, q->address + (uint64_t)q->depth * q->entry +
                  offsetof(struct fakernic_queue_record, stamp), ticks);
 }
 
-/* How often these words are in the last 1,024 entries. */
+/* How often the last 1,024 entries contain 'words'. */
 static unsigned told(Machine *m, const char *words)
 {
     g_autofree char *text = recorded(m);
@@ -285,7 +285,7 @@ static unsigned told(Machine *m, const char *words)
     return count;
 }
 
-/* A WRITE that is stamped when it is posted, and when it has been polled. */
+/* A WRITE with stamps of its post and of the poll of its CQE. */
 static void one_stamped_write(Nic *n, Setup *s, Qp *a, uint64_t ticks)
 {
     stamp(n, &a->sq, ticks);
@@ -294,8 +294,9 @@ static void one_stamped_write(Nic *n, Setup *s, Qp *a, uint64_t ticks)
 }
 
 /*
- * A stamp is noted where the device comes by: at the doorbell; that of a poll
- * with the next CQE, when the CQ is armed or goes away. Once each.
+ * The device records a post's stamp at the doorbell. It records a poll's stamp
+ * with the next CQE, or when the CQ is armed or destroyed. Each stamp is
+ * recorded once.
  */
 static void test_stamps(void)
 {
@@ -312,9 +313,9 @@ static void test_stamps(void)
     one_stamped_write(&n, &s, &a, 0xabcdef0123456789);
     g_assert_cmpuint(told(&m, " mark "), ==, 2);
     g_assert_cmpuint(told(&m, " mark ticks=0xabcdef0123456789 step=1 "), ==, 1);
-    /* Of the poll before the stamp, as the CQE was written behind it. */
+    /* This stamp is of the poll before: the CQE was written after it. */
     g_assert_cmpuint(told(&m, " mark ticks=0xabcdef012345678a step=2 "), ==, 1);
-    /* One that brings nothing is no post. */
+    /* A doorbell without a new WQE is no post. */
     sq_ring(&n, &a);
     g_assert_cmpuint(told(&m, " step=1 "), ==, 1);
     cq_arm(&n, &s.cq, 0, false);
@@ -330,7 +331,7 @@ static void test_stamps(void)
     file_drop(&f);
 }
 
-/* Not for a driver that has not taken them, nor while the file rests. */
+/* No stamps while the file is paused, or without a file. */
 static void test_no_stamps(void)
 {
     File f;
@@ -354,9 +355,9 @@ static void test_no_stamps(void)
     machine_stop(&m);
 }
 
-/* ---- a file for a while -------------------------------------------------- */
+/* ---- a file that is paused ----------------------------------------------- */
 
-/* A file's header: how many entries, how many bytes of frames. */
+/* Reads the number of entries and the bytes of frames from a file's header. */
 static void file_counts(int fd, uint64_t *entries, uint64_t *frames)
 {
     g_assert_cmpint(pread(fd, entries, sizeof(*entries), 16), ==,
@@ -365,7 +366,7 @@ static void file_counts(int fd, uint64_t *entries, uint64_t *frames)
                     sizeof(*frames));
 }
 
-/* The kind of an entry, in words. */
+/* The name of an entry's kind, and its value. */
 static char *file_kind(int fd, uint64_t entry, uint64_t *value)
 {
     char names[HEADER - 56];
@@ -381,7 +382,8 @@ static char *file_kind(int fd, uint64_t entry, uint64_t *value)
                      strcspn(lines[(uint32_t)words[2]], " "));
 }
 
-/* The file has the number of events that it lacks; memory has all. */
+/* After a pause the file has the number of entries that it missed. Memory has
+ * all of them. */
 static void test_pause(void)
 {
     g_autofree char *text = NULL, *kind = NULL, *rests = NULL;
@@ -443,7 +445,7 @@ static unsigned file_count(int fd, const char *name)
     return count;
 }
 
-/* Two devices in one QEMU: what one does is in its own file only. */
+/* Two devices in one QEMU: each writes its actions only to its own file. */
 static void test_two_files(void)
 {
     Neighbours t;
@@ -471,7 +473,7 @@ static void test_two_files(void)
 #define COST_ROUNDS 60
 #define COST_WRS    30
 
-/* How often QEMU has touched a page that was not mapped. */
+/* The number of minor page faults of QEMU. */
 static uint64_t record_faults(Machine *m)
 {
     g_autofree char *path = g_strdup_printf("/proc/%d/stat",
@@ -484,7 +486,7 @@ static uint64_t record_faults(Machine *m)
     return g_ascii_strtoull(words[8], NULL, 10);
 }
 
-/* WRITEs of 8 bytes by one doorbell; the main thread's time for them. */
+/* CPU time of the main thread for WRITEs of 8 bytes by one doorbell. */
 static uint64_t record_burst(Nic *n, Setup *s, Qp *a)
 {
     const Wqe wqe = wqe_rdma(s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
@@ -515,9 +517,9 @@ static int record_compare(const void *a, const void *b)
 }
 
 /*
- * What a file costs beside no file, as CPU time: printed, and judged by
- * nobody, as it is the machine's. What is judged is that the file has them
- * all, and that its new pages are no page faults.
+ * The test prints the CPU time that a file costs. It sets no limit, as that
+ * depends on the machine. The file must have all entries, and its new pages
+ * must cause few page faults.
  */
 static void test_cost(void)
 {
@@ -560,7 +562,7 @@ static void test_cost(void)
 
 #define ROOT_PORT "-device pcie-root-port,id=rp0,chassis=1,addr=6"
 
-/* A device that is to record there is refused, by words that have these. */
+/* QEMU refuses a device with this file. Its error contains 'words'. */
 static void assert_file_refused(Machine *m, const char *path, const char *words)
 {
     QDict *reply, *error;
@@ -585,8 +587,8 @@ static void test_file_refused(void)
 }
 
 /*
- * A file is one device's; another is refused, in another QEMU as well, and what
- * is in the file stays. A removed device no longer owns it.
+ * A file belongs to one device. Another one is refused, also in another QEMU,
+ * and the file keeps its entries. A removed device releases the file.
  */
 static void test_file_in_use(void)
 {
@@ -616,7 +618,7 @@ static void test_file_in_use(void)
     file_drop(&f);
 }
 
-/* Each event that is traced says of which device it is. */
+/* Each trace event names its device. */
 static void test_traced_by_name(void)
 {
     g_autofree char *path = g_strdup("/tmp/fakernic-trace-XXXXXX");

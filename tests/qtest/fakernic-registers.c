@@ -72,7 +72,7 @@ static void test_pci_capabilities(Rig *r)
                      !=, 0);
     dsn = extended_capability(&r->m, ecam(SLOT), PCI_EXT_CAP_ID_DSN);
     g_assert_cmpuint(dsn, !=, 0);
-    /* The MAC with ff:fe in its middle, its first byte on top. */
+    /* The MAC with ff:fe in its middle; the first byte is the highest. */
     g_assert_cmphex(qtest_readl(r->m.qts, ecam(SLOT) + dsn + 8), ==,
                     0x525400ff);
     g_assert_cmphex(qtest_readl(r->m.qts, ecam(SLOT) + dsn + 4), ==,
@@ -85,7 +85,7 @@ static void test_pci_root_port(void)
 
     machine_start(&m, "-device pcie-root-port,id=rp,chassis=1,addr=05.0 "
                       "-device fakernic,bus=rp");
-    /* Bus 1 behind the root port; type and link of an endpoint. */
+    /* On bus 1, behind the root port, it has type and link of an endpoint. */
     QPCIDevice *rp = qpci_device_find(m.bus, QPCI_DEVFN(5, 0));
     uint64_t config = ECAM + (1u << 20);
     uint8_t cap;
@@ -152,7 +152,7 @@ static void test_regs_access(Rig *r)
         reg_write(&r->n, read_only[i], ~value);
         g_assert_cmphex(reg_read(&r->n, read_only[i]), ==, value);
     }
-    /* Nothing but aligned 32-bit accesses. */
+    /* Registers ignore accesses that are not aligned 32-bit ones. */
     reg_write(&r->n, FAKERNIC_REG_TEST, 0x12345678);
     qtest_writeb(r->m.qts, r->n.regs.addr + FAKERNIC_REG_TEST, 0xff);
     qtest_writew(r->m.qts, r->n.regs.addr + FAKERNIC_REG_TEST, 0xffff);
@@ -165,7 +165,7 @@ static void test_regs_access(Rig *r)
                     ==, 0);
     g_assert_cmphex(qtest_readq(r->m.qts, r->n.regs.addr + FAKERNIC_REG_TEST),
                     ==, 0);
-    /* Behind the last register, and a gap. */
+    /* An offset behind the last register, and one in a gap. */
     reg_write(&r->n, FAKERNIC_REG_END, 1);
     g_assert_cmphex(reg_read(&r->n, FAKERNIC_REG_END), ==, 0);
     g_assert_cmphex(reg_read(&r->n, 0x058), ==, 0);
@@ -202,7 +202,7 @@ static void test_regs_clock(Rig *r)
     g_assert_cmpuint(reg_read(&r->n, FAKERNIC_REG_CLOCK_PAGE_COUNT), ==, 1);
     page = r->n.uar.addr + FAKERNIC_PAGE_SIZE *
                                reg_read(&r->n, FAKERNIC_REG_CLOCK_PAGE_OFFSET);
-    /* Users see that the device does not work for them (any more). */
+    /* The clock page shows users whether the device works. */
     g_assert_cmpuint(qtest_readq(r->m.qts, page), ==, 0);
     nic_bringup(&r->n);
     g_assert_cmpuint(qtest_readq(r->m.qts, page), ==, clock_read(&r->n));
@@ -265,7 +265,7 @@ static void test_fatal_overrun(Rig *r)
     expect_fatal(&r->n, FAKERNIC_FATAL_CMDQ_OVERRUN);
 }
 
-/* Without bus mastering the ring is out of reach. */
+/* Without bus mastering the device cannot read the command ring. */
 static void test_fatal_dma(Rig *r)
 {
     struct fakernic_cmd request = { .opcode = LE16(FAKERNIC_CMD_NOP) };
@@ -320,7 +320,7 @@ static void test_properties(void)
                                                 NULL));
         g_assert_true(WIFEXITED(status));
         g_assert_cmpint(WEXITSTATUS(status), ==, 1);
-        /* One line, which names the option. */
+        /* The error is one line, which names the option. */
         g_assert_nonnull(strstr(err, "-device fakernic"));
         g_assert_cmpint(strchr(err, '\n') - err, ==, strlen(err) - 1);
     }
@@ -343,7 +343,7 @@ static void test_property_values(void)
     machine_stop(&m);
 }
 
-/* Hot unplug and migration: the device goes cleanly, its state does not. */
+/* The device blocks migration. */
 static void test_migration_blocked(void)
 {
     Machine m;

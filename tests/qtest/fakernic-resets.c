@@ -45,14 +45,14 @@ static void test_reset(Rig *r)
         if (life % 2) {
             sq_ring(&r->n, &a);
         } else {
-            /* A send nobody receives: timers run. */
+            /* A send that no peer answers, so that timers run. */
             wqe = wqe_send(&s, 0, 100);
             sq_put(&r->n, &a, &wqe, sizeof(wqe));
             sq_ring(&r->n, &a);
         }
         nic_reset(&r->n);
         assert_power_on(&r->n);
-        /* Nothing of the old life writes or rings any more. */
+        /* Work of the old life neither writes nor interrupts. */
         while (cq_poll(&r->n, &s.cq, &cqe)) {
             g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
         }
@@ -70,7 +70,7 @@ static void test_flr(Rig *r)
     assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
 }
 
-/* Bus mastering is withdrawn in mid-flight: errors, no hang, then recovery. */
+/* Bus mastering is disabled during a transfer: errors, no hang, recovery. */
 static void test_bus_master_off(Rig *r)
 {
     Wqe wqe;
@@ -88,7 +88,7 @@ static void test_bus_master_off(Rig *r)
     assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
 }
 
-/* A message that the guest points at the device's own RESET bit is blocked. */
+/* QEMU blocks an MSI-X message whose address is the device's RESET bit. */
 static void test_msix_into_own_bar(void)
 {
     Machine m;
@@ -104,7 +104,7 @@ static void test_msix_into_own_bar(void)
                  n.regs.addr + FAKERNIC_REG_CONTROL);
     qtest_writel(m.qts, msix_entry(&n, 0) + PCI_MSIX_ENTRY_DATA,
                  FAKERNIC_CONTROL_RESET);
-    /* Raised from within a register write, then from outside. */
+    /* The message is raised during a register write, then outside of one. */
     assert_status(cmd(&n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
     set_link(&m, false);
     eq_expect(&n, &s.async, FAKERNIC_EVENT_PORT_ERROR);
@@ -114,8 +114,8 @@ static void test_msix_into_own_bar(void)
 }
 
 /*
- * A message may also hit the device's own configuration space: a reset in the
- * middle of a completion, which the device has to survive.
+ * A message may also write to the device's own configuration space. That is a
+ * reset in the middle of a completion, which the device must survive.
  */
 static void test_msix_into_own_config(Rig *r)
 {
@@ -145,7 +145,7 @@ static void test_msix_into_own_config(Rig *r)
     assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
 }
 
-/* Nor does DMA reach registers: neither its own nor another device's. */
+/* DMA reaches no registers, neither the device's own nor another device's. */
 static void test_dma_into_bar(Rig *r)
 {
     uint32_t key;
@@ -163,7 +163,7 @@ static void test_dma_into_bar(Rig *r)
     g_assert_cmphex(reg_read(&r->n, FAKERNIC_REG_TEST), ==, 0);
 }
 
-/* Plugged in, brought up and pulled out with live objects, more than once. */
+/* Hot plug, bring-up, and unplug with live objects, several times. */
 static void test_hotplug(void)
 {
     Machine m;
@@ -187,7 +187,7 @@ static void test_hotplug(void)
 
 /* ---- hostile guests -------------------------------------------------- */
 
-/* A number as a careless or hostile driver would write it. */
+/* A number that a careless or hostile driver could write. */
 static uint32_t any_number(const Setup *s)
 {
     const uint32_t numbers[] = {
@@ -210,12 +210,12 @@ static void any_commands(Nic *n, const Setup *s)
         };
         unsigned count = g_test_rand_int_range(0, 40);
 
-        /* Nothing that reset does not undo: QUERY_STATS writes memory. */
+        /* A reset must undo everything, but QUERY_STATS writes memory. */
         if (le16_to_cpu(request.opcode) == FAKERNIC_CMD_QUERY_STATS) {
             continue;
         }
         while (count--) {
-            /* Mostly in the requests, which are short. */
+            /* Most changes are in the requests, which are short. */
             unsigned place = g_test_rand_int_range(0, 16) *
                              (g_test_rand_int_range(0, 4) ? 1 : 3);
             uint32_t number = LE32(any_number(s));
@@ -248,7 +248,8 @@ static void any_work(Nic *n, const Setup *s, Qp *qp)
          (uint64_t)any_number(s) << 32 | any_number(s));
 }
 
-/* Nonsense in every place a guest can write, then a reset, then all is well. */
+/* The guest writes random values everywhere it can. After a reset the device
+ * works. */
 static void test_hostile(Rig *r)
 {
     for (unsigned life = 0; life < 8; life++) {
@@ -263,7 +264,7 @@ static void test_hostile(Rig *r)
             queue_record(&r->n, &b.rq, any_number(&s));
             queue_record(&r->n, &s.cq, any_number(&s));
             qtest_clock_step(r->m.qts, 1000000);
-            /* Not the command doorbell: that is fatal, as it should be. */
+            /* Not to the command doorbell, where they would be fatal. */
             reg_write(&r->n, 4 * g_test_rand_int_range(8, 0x15),
                       any_number(&s));
         }

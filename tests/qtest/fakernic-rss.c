@@ -123,7 +123,7 @@ static void expect_at(Nic *n, Setup *s, uint32_t wqn, uint32_t tag)
     queue_record(n, &s->cq, s->cq.index);
 }
 
-/* The frame takes no receive, and one counter says so. */
+/* The device drops the frame, and one counter counts it. */
 static void expect_drop(Nic *n, Setup *s, int fd, const uint8_t *frame,
                         enum fakernic_stat stat)
 {
@@ -181,7 +181,7 @@ static void test_wq_refused(Rig *r)
                    fakernic_modify_wq_req, state);
     assert_status(wq_to(&r->n, wq.wqn, FAKERNIC_WQS_RESET), OK);
     assert_status(wq_to(&r->n, wq.wqn, FAKERNIC_WQS_ERR), OK);
-    /* It holds its PD and its CQ. */
+    /* A WQ uses its PD and its CQ. */
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, r->s.cq.id), BUSY);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, r->s.key), OK);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, r->s.pd), BUSY);
@@ -191,7 +191,7 @@ static void test_wq_refused(Rig *r)
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, r->s.pd), OK);
 }
 
-/* Where a QPN is wanted a WQN is no good, and the other way round. */
+/* Commands for a QP refuse a WQN, and commands for a WQ refuse a QPN. */
 static void test_wq_is_no_qp(Rig *r)
 {
     Qp qp;
@@ -297,7 +297,7 @@ static void test_rss_limits(Rig *r)
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_IND_TABLE, id), OK);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_WQ, wqs[0].wqn), BUSY);
     assert_status(CMD(&r->n, CREATE_IND_TABLE, table), OK);
-    /* A reset forgets them all. */
+    /* A reset destroys all of them. */
     rss_create(&r->n, &r->s, 2, 0);
     nic_bringup(&r->n);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_IND_TABLE, 2), BAD_ID);
@@ -365,7 +365,7 @@ static void frame_vector(uint8_t *frame, const Vector *v, uint8_t protocol,
 #define TCP (FAKERNIC_HASH_SRC_PORT_TCP | FAKERNIC_HASH_DST_PORT_TCP)
 #define UDP (FAKERNIC_HASH_SRC_PORT_UDP | FAKERNIC_HASH_DST_PORT_UDP)
 
-/* A frame of a flow goes to the WQ of its hash: each time, and no other one. */
+/* Each frame of a flow goes to the WQ of its hash, and to no other one. */
 static void test_rss_steering(void)
 {
     static const struct {
@@ -406,7 +406,7 @@ static void test_rss_steering(void)
                             what == ADDRESSES ? v->addresses : 0;
             unsigned at = hash % WQS;
 
-            /* Ports of a case in which IPv6 is not asked for. */
+            /* IPv6 is not hashed in this case, so neither are its ports. */
             if (v->version == 6 && (cases[c].fields & (TCP | UDP)) &&
                 !(cases[c].fields & IPV6)) {
                 continue;
@@ -426,7 +426,8 @@ static void test_rss_steering(void)
     machine_stop(&m);
 }
 
-/* What has no field to hash goes to the first; a fragment has no ports. */
+/* A frame without a field to hash goes to the first WQ. A fragment has no
+ * ports. */
 static void test_rss_odd_frames(void)
 {
     const Vector *v = &vectors[0];
@@ -462,7 +463,7 @@ static void test_rss_odd_frames(void)
     machine_stop(&m);
 }
 
-/* An RSS QP as the QP of the port, and gone while it is. */
+/* An RSS QP is the QP of the port, and is destroyed as such. */
 static void test_rss_port(void)
 {
     Machine m;
@@ -540,7 +541,7 @@ static void test_wq_states(void)
     expect_at(&r.n, &r.s, r.wq.wqn, 5);
     rss_drop(&r, FAKERNIC_STAT_RX_NO_BUFFER);               /* no receive */
     rss_post(&r, 6, 99);
-    rss_drop(&r, FAKERNIC_STAT_RX_OVERSIZE);                /* it stays */
+    rss_drop(&r, FAKERNIC_STAT_RX_OVERSIZE);        /* the receive stays */
     rss_post(&r, 7, 2048);
     assert_status(wq_to(&r.n, r.wq.wqn, FAKERNIC_WQS_ERR), OK);
     for (uint32_t tag = 6; tag < 9; tag++) {
@@ -553,7 +554,7 @@ static void test_wq_states(void)
         }
     }
     rss_drop(&r, FAKERNIC_STAT_RX_NO_BUFFER);               /* ERR */
-    /* Back to RESET: the ring starts again, posted entries are forgotten. */
+    /* Back to RESET: the ring starts again, and posted entries are dropped. */
     rss_post(&r, 9, 2048);
     assert_status(wq_to(&r.n, r.wq.wqn, FAKERNIC_WQS_RESET), OK);
     r.wq.rq.index = 0;
@@ -602,7 +603,7 @@ static void test_rss_states(void)
     rss_stop(&r);
 }
 
-/* A receive that cannot be used; a ring that lies; a CQ that is full. */
+/* An invalid receive or an impossible index fails the WQ. */
 static void test_wq_errors(void)
 {
     struct fakernic_cqe cqe;
@@ -622,7 +623,7 @@ static void test_wq_errors(void)
     rss_drop(&r, FAKERNIC_STAT_RX_NO_BUFFER);
     g_assert_cmpuint(eq_expect(&r.n, &r.s.async, FAKERNIC_EVENT_QP_FATAL), ==,
                      r.wq.wqn);
-    /* The RSS QP itself is none the worse. */
+    /* The RSS QP itself has not failed. */
     g_assert_cmpuint(qp_state(&r.n, r.qpn), ==, FAKERNIC_QPS_RTR);
     rss_stop(&r);
 }
@@ -646,7 +647,7 @@ static void test_wq_cq_overrun(void)
                      r.s.cq.id);
     g_assert_cmpuint(eq_expect(&r.n, &r.s.async, FAKERNIC_EVENT_QP_FATAL), ==,
                      r.wq.wqn);
-    /* It can be reset, but not resume: nothing would report that. */
+    /* The WQ can be reset, but cannot resume, as its CQ cannot report. */
     assert_status(wq_to(&r.n, r.wq.wqn, FAKERNIC_WQS_RESET), OK);
     assert_refused(&r.n, wq_to(&r.n, r.wq.wqn, FAKERNIC_WQS_RDY), BAD_STATE,
                    fakernic_modify_wq_req, state);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the chapters of the fakernic qtest share: a machine with an enabled
- * device, two connected QPs with a buffer and its key, work requests to post on
- * them, and a wire with the test at its other end.
+ * Shared by all chapters of the fakernic qtest: a machine with an enabled
+ * device, two connected QPs with a buffer and its key, work requests to post,
+ * and a wire with the test at its other end.
  */
 #ifndef FAKERNIC_SETUP_H
 #define FAKERNIC_SETUP_H
@@ -61,7 +61,7 @@ static inline void start(Machine *m, Nic *n)
 
 /* ---- how long QEMU takes ------------------------------------------------- */
 
-#define HEARD_US    50000       /* in which the monitor shall answer */
+#define HEARD_US    50000       /* within which the monitor must answer */
 #define HEARD_TIMES 10
 
 /*
@@ -106,9 +106,8 @@ static inline int64_t unhindered_us(Machine *m)
 }
 
 /*
- * The monitor is heard while there is work. 'since' is main_cpu_us() before the
- * store that began it: what the store itself does keeps the monitor waiting,
- * too.
+ * The monitor answers in time while the device works. 'since' is main_cpu_us()
+ * before the store that began the work, as the monitor waits for the store, too.
  */
 static inline void monitor_is_heard(Machine *m, const char *input,
                                     uint64_t since)
@@ -133,8 +132,8 @@ static inline void monitor_is_heard(Machine *m, const char *input,
 }
 
 /*
- * Round trips through the main loop, which runs whatever is ready: in each the
- * monitor is heard in time. The first began when main_cpu_us() was 'since'.
+ * Round trips through the main loop, which runs whatever is ready. In each the
+ * monitor answers in time. The first began when main_cpu_us() was 'since'.
  */
 static inline void main_loop_turns_since(Machine *m, unsigned count,
                                          uint64_t since)
@@ -170,7 +169,7 @@ static inline void set_link(Machine *m, bool up)
                              up);
 }
 
-/* A function-level reset, and what firmware does behind it. */
+/* A function-level reset, and the work of firmware after it. */
 static inline void nic_flr(Nic *n)
 {
     const uint8_t exp = qpci_find_capability(n->pci, PCI_CAP_ID_EXP, 0);
@@ -244,7 +243,8 @@ static inline struct fakernic_set_gid_req gid_req(uint16_t index,
     return req;
 }
 
-/* Tables of a list of 'levels' for page i at pages + i * step; the root. */
+/* Builds the tables of a list of 'levels'; page i is at pages + i * step.
+ * Returns the root. */
 static inline uint64_t build_tables(Machine *m, unsigned levels, uint64_t pages,
                                     uint64_t step, uint32_t count)
 {
@@ -258,7 +258,7 @@ static inline uint64_t build_tables(Machine *m, unsigned levels, uint64_t pages,
            build_tables(m, levels - 1, address, FAKERNIC_PAGE_SIZE, tables);
 }
 
-/* What a data path test needs: EQs, a CQ, a PD, a buffer with its key. */
+/* Objects for a test of the data path: EQs, a CQ, a PD, a buffer, its key. */
 typedef struct Setup {
     Queue async, eq, cq;
     uint32_t pd, key, other_key;
@@ -287,7 +287,7 @@ static inline void setup(Nic *n, Setup *s)
     assert_status(CMD(n, SET_GID, gid), OK);
 }
 
-/* Halves of a connection: what each takes on the way to RTS. */
+/* The attributes that each half of a connection needs on the way to RTS. */
 #define RTR_MASK                                                             \
     (FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_AV |                          \
      FAKERNIC_QP_ATTR_PATH_MTU | FAKERNIC_QP_ATTR_DEST_QPN |                 \
@@ -299,7 +299,8 @@ static inline void setup(Nic *n, Setup *s)
      FAKERNIC_QP_ATTR_RNR_RETRY | FAKERNIC_QP_ATTR_SQ_PSN |                  \
      FAKERNIC_QP_ATTR_MAX_RD_ATOMIC)
 
-/* What connects an RC QP or half of an XRC connection, from these PSNs on. */
+/* A request that connects an RC QP, or half of an XRC connection, with these
+ * first PSNs. */
 static inline struct fakernic_modify_qp_req
 connect_req(uint32_t qpn, uint32_t dest, const uint8_t *dgid,
             const uint8_t *dmac, uint32_t sq_psn, uint32_t rq_psn)
@@ -331,7 +332,7 @@ connect_req(uint32_t qpn, uint32_t dest, const uint8_t *dgid,
     return req;
 }
 
-/* As far as RTR. */
+/* Brings a QP to RTR. */
 static inline void connect_rtr(Nic *n, uint8_t type,
                                struct fakernic_modify_qp_req *req)
 {
@@ -345,7 +346,7 @@ static inline void connect_rtr(Nic *n, uint8_t type,
     assert_status(CMD(n, MODIFY_QP, *req), OK);
 }
 
-/* As far as RTS. */
+/* Brings a QP to RTS. */
 static inline void connect_qp_at(Nic *n, uint8_t type, uint32_t qpn,
                                  uint32_t dest, const uint8_t *dgid,
                                  const uint8_t *dmac, uint32_t sq_psn,
@@ -409,14 +410,14 @@ static inline void rc_pair(Nic *n, Setup *s, Qp *a, Qp *b)
     rc_connect(n, b->qpn, a->qpn, own_gid, nic_mac);
 }
 
-/* All of it: what most tests of the data path begin with. */
+/* Sets up everything with which most tests of the data path begin. */
 static inline void setup_pair(Nic *n, Setup *s, Qp *a, Qp *b)
 {
     setup(n, s);
     rc_pair(n, s, a, b);
 }
 
-/* One machine with one device, and what a test's rig sets up in it. */
+/* One machine with one device, and the objects of a test's rig. */
 struct Rig {
     Machine m;
     Nic n;
@@ -531,7 +532,7 @@ static inline void neighbours_start(Neighbours *t, const char *more0,
     neighbours_connect(t, &t->qp[0], &t->qp[1]);
 }
 
-/* A completion that takes real time: the clock of retries stands still. */
+/* Waits for a completion in real time: the clock of retries stands still. */
 static inline void cq_await(Nic *n, Queue *cq, struct fakernic_cqe *cqe,
                             enum fakernic_cqe_opcode opcode,
                             enum fakernic_cqe_status status)
@@ -608,7 +609,8 @@ static inline AtomicWqe wqe_atomic(const Setup *s, uint8_t opcode,
     };
 }
 
-/* From the first to the second, the same place of each one's buffer. */
+/* A WRITE from the first device to the second, at the same offset of their
+ * buffers. */
 static inline void neighbours_write(Neighbours *t, uint32_t length)
 {
     Wqe wqe = wqe_rdma(&t->s[0], FAKERNIC_SQ_RDMA_WRITE, 0, 0, length);
@@ -642,7 +644,7 @@ static inline void assert_same(Nic *n, const Setup *s, uint64_t a, uint64_t b,
     g_assert_cmpmem(x, len, y, len);
 }
 
-/* A NOP completes without a peer: CQEs made to order. */
+/* Posts NOPs, which complete without a peer, to get this many CQEs. */
 static inline void complete_nops(Nic *n, Qp *qp, unsigned count)
 {
     Wqe wqe = {
@@ -704,7 +706,7 @@ typedef struct UdWqe {
 } UdWqe;
 QEMU_BUILD_BUG_ON(sizeof(UdWqe) != 2 * FAKERNIC_SQ_BB_SIZE);
 
-/* A device on one end of a datagram socket pair; the other end. */
+/* A device on one end of a datagram socket pair. Returns the other end. */
 static inline int start_wired(Machine *m, Nic *n)
 {
     int fds[2];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Statements of the data sheet (firmware-spec/fakernic.rst) on which its
- * reader relies: what a reset leaves, what a refused work
- * request says, which frames leave the device and what counts them.
+ * Statements of the data sheet (firmware-spec/fakernic.rst) on which its reader
+ * relies: what a reset keeps, how a refused work request completes, which
+ * frames leave the device and which counters count them.
  */
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"
@@ -77,7 +77,7 @@ static void test_control_reset_leaves_pci(Rig *r)
                                 PCI_MSIX_ENTRY_DATA), ==, MSI_DATA(3));
 }
 
-/* In D3hot there are no BARs; in D0 the same objects are there again. */
+/* In D3hot the BARs do not respond; in D0 the same objects still exist. */
 static void test_d3hot(Rig *r)
 {
     Qp qp;
@@ -99,8 +99,8 @@ static void test_d3hot(Rig *r)
 }
 
 /*
- * The clock page and device memory are there for a driver that has taken no
- * feature, though it can make no key for the latter.
+ * A driver that has enabled no feature can use the clock page and device
+ * memory, but cannot create a key for device memory.
  */
 static void test_bar2_without_features(Rig *r)
 {
@@ -207,7 +207,7 @@ static void test_detail_of_page_list(Rig *r)
 
 /* ---- requests for events --------------------------------------------- */
 
-/* An EQ doorbell without ARM frees entries; what was asked for stays. */
+/* An EQ doorbell without ARM frees entries, and the EQ stays armed. */
 static void test_eq_stays_armed(Rig *r)
 {
     Qp qp;
@@ -246,7 +246,7 @@ static void test_arm_frees_nothing(Rig *r)
 
 /* ---- refused work requests ------------------------------------------- */
 
-/* A work request of one block, its header alone filled in. */
+/* A work request of one block, with only its header filled in. */
 static Wqe wqe_bare(uint8_t opcode)
 {
     return (Wqe) { .hdr = { .opcode = opcode, .bb_count = 1,
@@ -277,7 +277,8 @@ static Wqe wqe_bind_mw(const struct fakernic_sq_bind_mw *bind)
     return wqe;
 }
 
-/* Posts a WQE on one of two new QPs; the completion, its status and reason. */
+/* Posts a WQE on one of two new QPs. It must complete with this opcode, status
+ * and vendor error. */
 static void assert_completes(Nic *n, Setup *s, const Wqe *wqe, uint8_t opcode,
                              uint8_t status, uint16_t vendor_err)
 {
@@ -286,7 +287,7 @@ static void assert_completes(Nic *n, Setup *s, const Wqe *wqe, uint8_t opcode,
 
     rc_pair(n, s, &a, &b);
     sq_put(n, &a, wqe, sizeof(*wqe));
-    a.sq.index = 1;             /* whatever bb_count says */
+    a.sq.index = 1;             /* whatever bb_count is */
     sq_ring(n, &a);
     cq_expect(n, &s->cq, &cqe, opcode, status);
     g_assert_cmpuint(le16_to_cpu(cqe.vendor_err), ==, vendor_err);
@@ -295,7 +296,7 @@ static void assert_completes(Nic *n, Setup *s, const Wqe *wqe, uint8_t opcode,
     assert_status(cmd_id(n, FAKERNIC_CMD_DESTROY_QP, b.qpn), OK);
 }
 
-/* A CQE names what was asked for, also when it was asked for wrongly. */
+/* A CQE has the opcode of its work request, also of a malformed one. */
 static void test_opcode_of_malformed(Rig *r)
 {
     static const struct {
@@ -339,7 +340,8 @@ static void test_opcode_of_malformed(Rig *r)
     }
 }
 
-/* Flags: those without a name are reserved, those that do not fit are not. */
+/* A reserved flag or field fails with SQ_RSVD. A flag that does not fit the
+ * opcode, or an inline length without the flag, fails with SQ_FORMAT. */
 static void test_flags_of_malformed(Rig *r)
 {
     Wqe wqe;
@@ -431,7 +433,7 @@ static void test_refused_reg_mr(Rig *r)
 #undef CASE
 }
 
-/* Every refusal of LOCAL_INV; of something that is free already, none. */
+/* Every refusal of LOCAL_INV. It does not refuse a key that is free already. */
 static void test_refused_local_inv(Rig *r)
 {
     uint32_t fast, other_pd;
@@ -515,7 +517,7 @@ static void test_refused_bind_mw(Rig *r)
 #undef CASE
 }
 
-/* Length 0 unbinds a window of type 1. Type 2B wants an invalidation. */
+/* Length 0 unbinds a window of type 1. Type 2B needs an invalidation. */
 static void test_unbind(Rig *r)
 {
     struct fakernic_sq_bind_mw bind;
@@ -532,7 +534,7 @@ static void test_unbind(Rig *r)
     assert_completes(&r->n, &r->s, &wqe, FAKERNIC_CQE_BIND_MW,
                      FAKERNIC_WC_SUCCESS, FAKERNIC_VENDOR_NONE);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, region), BUSY);
-    /* Neither address nor region are looked at. */
+    /* The device ignores address and region. */
     bind = (struct fakernic_sq_bind_mw) {
         .mw_key = LE32(mw + 1), .new_key = LE32(mw + 2), .mr_key = LE32(~0u),
     };
@@ -581,7 +583,7 @@ static UdWqe ud_wqe(const Setup *s, uint32_t dest, uint16_t from, uint8_t to)
 
     memcpy(wqe.ud.av.dgid, own_gid, 16);
     wqe.ud.av.dgid[15] = to;
-    /* In loopback nobody looks at it. */
+    /* Loopback ignores the MAC address. */
     memset(wqe.ud.av.dmac, 0x22, 6);
     return wqe;
 }
@@ -626,8 +628,8 @@ static void assert_stat(Nic *n, enum fakernic_stat which, uint64_t value)
 }
 
 /*
- * Loopback is between GIDs of one VLAN; 0 is none. To a GID in another VLAN a
- * frame goes on the wire: the device does not route.
+ * Loopback connects GIDs of one VLAN; VLAN 0 means none. A frame to a GID in
+ * another VLAN goes to the wire, as the device does not route.
  */
 static void test_loopback_and_vlan(void)
 {
@@ -668,7 +670,7 @@ static void test_loopback_and_vlan(void)
     datagrams_stop(&d);
 }
 
-/* A connection between two VLANs of one device is on the wire as well. */
+/* Packets of a connection between two VLANs go to the wire, too. */
 static void test_rc_between_vlans(void)
 {
     Datagrams d;
@@ -691,7 +693,7 @@ static void test_rc_between_vlans(void)
     datagrams_stop(&d);
 }
 
-/* The port's counters count RoCEv2 frames, and what is dropped after. */
+/* The port's counters count RoCEv2 frames, including those dropped later. */
 static void test_port_counters(void)
 {
     uint8_t frame[256], other[6] = { 2, 0, 0, 0, 0, 7 };
@@ -700,7 +702,7 @@ static void test_port_counters(void)
     ssize_t len;
 
     datagrams_start(&d);
-    /* Out, to a peer; then its frame as the answer, spoiled. */
+    /* A datagram to a peer; then the same frame comes back, corrupted. */
     datagram_send(&d, PLAIN, 9);
     cq_expect(&d.n, &d.s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
     len = wire_receive(d.wire, frame, sizeof(frame));
@@ -708,7 +710,7 @@ static void test_port_counters(void)
     assert_stat(&d.n, FAKERNIC_STAT_TX_FRAMES, 1);
     assert_stat(&d.n, FAKERNIC_STAT_TX_BYTES, len);
     assert_stat(&d.n, FAKERNIC_STAT_TX_ROCE, 1);
-    /* Addresses exchanged, which leaves the IPv4 checksum right. */
+    /* Swapping the addresses keeps the IPv4 checksum valid. */
     frame[14 + 12 + 3] = 9;
     frame[14 + 16 + 3] = 1;
     frame[len - 1] ^= 1;
@@ -718,7 +720,7 @@ static void test_port_counters(void)
     assert_stat(&d.n, FAKERNIC_STAT_RX_ROCE, 1);
     assert_stat(&d.n, FAKERNIC_STAT_RX_ROCE_BYTES, len);
     assert_stat(&d.n, FAKERNIC_STAT_RX_LOOPBACK, 0);
-    /* For somebody else's MAC address. */
+    /* A frame to another MAC address. */
     frame_make(frame, other, 100);
     wire_send(d.wire, frame, 100);
     wait_stat(&d.n, FAKERNIC_STAT_RX_FILTERED, 1);
@@ -777,7 +779,7 @@ static void test_frame_limit(void)
         }
         assert_stat(&d.n, FAKERNIC_STAT_RX_FRAMES, passed + oversize);
     }
-    /* The receives of those that did not fit; then one that is too small. */
+    /* The receives of oversized frames are left; then one is too small. */
     for (unsigned i = 0; i < oversize; i++) {
         wire_send(d.wire, frame, 60);
         cq_expect(&d.n, &d.s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
@@ -797,7 +799,7 @@ static bool link_up(Nic *n)
     return resp.link_up;
 }
 
-/* The link goes down by set_link, not when the far side of the netdev goes. */
+/* set_link takes the link down. The end of the netdev's far side does not. */
 static void test_link_up(void)
 {
     Machine m;
@@ -815,7 +817,7 @@ static void test_link_up(void)
     machine_stop(&m);
 }
 
-/* A frame larger than any port takes is no frame at all: 9000 and 22. */
+/* The device refuses to send a frame larger than 9000 + 22 bytes. */
 static void test_frame_too_long(Rig *r)
 {
     Qp raw;
@@ -837,7 +839,7 @@ static void test_frame_too_long(Rig *r)
 
 /* ---- facts about the data path ----------------------------------------- */
 
-/* What was posted and rung for before RTS goes out when RTS is reached. */
+/* Work requests rung before RTS are sent when the QP reaches RTS. */
 static void test_doorbell_before_rts(Rig *r)
 {
     Qp qp;
@@ -860,7 +862,7 @@ static void test_doorbell_before_rts(Rig *r)
     cqe = rig_cqe(r, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
 }
 
-/* An atomic works on a little-endian number: a carry goes upwards in memory. */
+/* An atomic's operand is little endian: a carry goes to higher addresses. */
 static void test_atomic_byte_order(Rig *r)
 {
     static const uint8_t before[8] = { 0xff, 0xff, 0, 0, 0, 0, 0, 0x10 };
@@ -887,7 +889,8 @@ static Wqe wqe_write_imm(const Setup *s, uint32_t length)
     return wqe;
 }
 
-/* byte_count of RECV_RDMA_IMM is what the peer wrote, not where it fits. */
+/* byte_count of RECV_RDMA_IMM is the length of the WRITE, whatever the size of
+ * the receive. */
 static void test_write_imm_count(Rig *r)
 {
     static const uint32_t lengths[] = { 0, 12, 1024, 3000 };
@@ -906,8 +909,8 @@ static void test_write_imm_count(Rig *r)
 }
 
 /*
- * The key of a WRITE_IMM is judged before it takes a receive: an event says
- * why the QP fails, and its receive is flushed.
+ * The device checks the key of a WRITE_IMM before it takes a receive. An event
+ * reports why the QP fails, and its receive is flushed.
  */
 static void test_write_imm_refused(Rig *r)
 {
@@ -924,7 +927,7 @@ static void test_write_imm_refused(Rig *r)
     rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_REM_ACCESS_ERR);
 }
 
-/* Memory that fails only when it is written has cost a receive by then. */
+/* If the write to memory fails, the WRITE_IMM has already taken a receive. */
 static void test_write_imm_unreachable(Rig *r)
 {
     const uint64_t nowhere = 1ull << 40;
@@ -944,7 +947,8 @@ static void test_write_imm_unreachable(Rig *r)
     cqe = rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_REM_ACCESS_ERR);
 }
 
-/* Rights given at creation of a FAST_REG key are judged, and then forgotten. */
+/* CREATE_MR checks the access rights of a FAST_REG key, but does not keep them:
+ * REG_MR sets new ones. */
 static void test_fast_reg_access(Rig *r)
 {
     struct fakernic_create_mr_req req = {
@@ -990,7 +994,7 @@ static void test_clock_is_virtual(Rig *r)
 #define CLOCK_PERIOD_US 50000
 #define CLOCK_TRIES     100
 
-/* Stops the VM with an event held back; false: it was too late for that. */
+/* Stops the VM while an event is held back. False: the stop came too late. */
 static bool clock_stop(Nic *n, Setup *s, Qp *a, uint32_t *stopped)
 {
     uint32_t armed;
@@ -1004,7 +1008,7 @@ static bool clock_stop(Nic *n, Setup *s, Qp *a, uint32_t *stopped)
     return *stopped - armed < CLOCK_PERIOD_US * 1000;
 }
 
-/* All continues; the event comes. */
+/* Resumes the VM; the event arrives. */
 static void clock_cont(Nic *n, Setup *s)
 {
     struct fakernic_cqe cqe;
@@ -1018,9 +1022,9 @@ static void clock_cont(Nic *n, Setup *s)
 }
 
 /*
- * It stands still while the VM is stopped, and with it every timer: here of an
- * event that moderation holds back. With emulated CPUs, which find nothing but
- * zeros to execute, it runs by itself else.
+ * The clock stands still while the VM is stopped, and so does every timer, such
+ * as that of an event that moderation holds back. With emulated CPUs the clock
+ * otherwise runs by itself. These CPUs find only zeros to execute.
  */
 static void test_clock_stands_still(void)
 {

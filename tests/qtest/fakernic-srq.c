@@ -44,7 +44,7 @@ static void test_srq(Rig *r)
     modify.limit = LE32(5);
     assert_refused(&r->n, CMD(&r->n, MODIFY_SRQ, modify), BAD_PARAM,
                    fakernic_modify_srq_req, limit);
-    /* Nothing is posted: fewer than 2 are left at once. */
+    /* No receive is posted: the limit of 2 is passed at once. */
     modify.limit = LE32(2);
     assert_status(CMD(&r->n, MODIFY_SRQ, modify), OK);
     g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_SRQ_LIMIT),
@@ -79,7 +79,7 @@ static void srq_pair(Nic *n, Setup *s, Qp *a, Qp *b, Queue *srq)
     rc_connect(n, b->qpn, a->qpn, own_gid, nic_mac);
 }
 
-/* One message; it must take the receive with a tag. */
+/* One message, which must take the receive with this tag. */
 static void srq_send(Nic *n, Setup *s, Qp *a, uint32_t tag)
 {
     Wqe wqe = wqe_send(s, 0, 16);
@@ -93,7 +93,8 @@ static void srq_send(Nic *n, Setup *s, Qp *a, uint32_t tag)
     queue_record(n, &s->cq, s->cq.index);
 }
 
-/* A new ring of another depth that goes on at the same index. */
+/* A request for a new ring of another depth, which continues at the same
+ * index. */
 static struct fakernic_modify_srq_req resize_req(Nic *n, const Queue *old,
                                                  Queue *next,
                                                  unsigned log_depth)
@@ -121,7 +122,8 @@ static uint32_t srq_limit(Nic *n, uint32_t srqn, uint32_t *depth)
     return le32_to_cpu(resp.limit);
 }
 
-/* Larger and smaller again, receives waiting each time, across the wrap. */
+/* The SRQ gets larger and smaller again, with receives posted, across the
+ * wrap. */
 static void test_srq_resize(Rig *r)
 {
     Qp a, b;
@@ -139,7 +141,7 @@ static void test_srq_resize(Rig *r)
         srq_send(&r->n, &r->s, &a, taken++);
         req = resize_req(&r->n, &srq, &next, log_depth);
         assert_status(CMD(&r->n, MODIFY_SRQ, req), OK);
-        /* The old ring is the host's again. */
+        /* The old ring belongs to the host again. */
         qtest_memset(r->m.qts, srq.address, 0xff, srq.depth * srq.entry + 64);
         srq = next;
         srq_limit(&r->n, srq.id, &depth);
@@ -179,7 +181,7 @@ static void test_srq_resize_refused(Rig *r)
     BAD(req.pages.page_count = 0, BAD_PAGE_LIST, pages);
     BAD(req.mask = 0, BAD_PARAM, log_depth);
     BAD(req.mask = 0; req.log_depth = 0, BAD_PARAM, pages);
-    /* A receive posted meanwhile: the records differ. */
+    /* A receive was posted during the resize: the records differ. */
     queue_record(&r->n, &next, next.index - 1);
     BAD(, BAD_STATE, srqn);
     queue_record(&r->n, &next, next.index);
@@ -189,7 +191,7 @@ static void test_srq_resize_refused(Rig *r)
     queue_record(&r->n, &srq, srq.index);
     queue_record(&r->n, &next, next.index);
 #undef BAD
-    /* Memory that is not there. */
+    /* A ring outside of guest memory. */
     req = good;
     req.pages.address = LE64(1ull << 50);
     assert_status(CMD(&r->n, MODIFY_SRQ, req), DMA_ERROR);
@@ -202,7 +204,8 @@ static void test_srq_resize_refused(Rig *r)
 }
 
 /*
- * Armed once: one event, then 0; the record is looked at before it is raised.
+ * A limit causes one event and is 0 then. The device reads the record before it
+ * raises the event.
  */
 static void test_srq_limit(Rig *r)
 {
@@ -232,14 +235,14 @@ static void test_srq_limit(Rig *r)
     g_assert_cmpuint(srq_limit(&r->n, srq.id, &depth), ==, 0);
     srq_send(&r->n, &r->s, &a, 3);
     g_assert_false(eq_poll(&r->n, &r->s.async, &eqe));
-    /* Disarmed before it is reached. */
+    /* The limit is disarmed before it is reached. */
     req.limit = LE32(1);
     assert_status(CMD(&r->n, MODIFY_SRQ, req), OK);
     req.limit = 0;
     assert_status(CMD(&r->n, MODIFY_SRQ, req), OK);
     srq_send(&r->n, &r->s, &a, 4);
     g_assert_false(eq_poll(&r->n, &r->s.async, &eqe));
-    /* Together with a resize it is compared with the new depth. */
+    /* Together with a resize, the limit is compared with the new depth. */
     req = resize_req(&r->n, &srq, &next, 4);
     req.mask |= FAKERNIC_SRQ_LIMIT;
     req.limit = LE32(16);
@@ -248,7 +251,7 @@ static void test_srq_limit(Rig *r)
                      ==, srq.id);
 }
 
-/* A producer index that no ring can have breaks the SRQ, with the reason. */
+/* An impossible producer index fails the SRQ. The event has the reason. */
 static void test_srq_error(Rig *r)
 {
     Qp a, b;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What a process that follows no rule may send to a member of a link. Used by
- * unit tests (tests/link), by a device's (fakernic-link.c) and by the fuzzer
- * (tests/fuzz).
+ * unit tests (tests/link), a qtest (fakernic-link.c) and the fuzzer (tests/fuzz).
  */
 #ifndef FAKERNIC_STRANGER_H
 #define FAKERNIC_STRANGER_H
@@ -15,12 +14,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Descriptors that come with one message, at most. */
+/* The largest number of descriptors in one message. */
 #define STRANGER_FDS_MAX 3u
 
 /*
- * Sends some bytes with 'count' descriptors, which remain the caller's; true:
- * all are on their way. flags: of sendmsg().
+ * Sends some bytes with 'count' descriptors, which the caller still owns. True:
+ * all bytes were sent. 'flags' are those of sendmsg().
  */
 static inline bool stranger_send(int sock, const void *bytes, size_t size,
                                  const int *fds, unsigned count, int flags)
@@ -45,11 +44,11 @@ static inline bool stranger_send(int sock, const void *bytes, size_t size,
 
 /* A TCP connection of which one end takes 20 s to close. */
 typedef struct StrangerTcp {
-    int lingers;                /* it has data that nobody takes */
-    int peer;                   /* once it is closed, the other end closes */
+    int lingers;                /* has data that the peer does not read */
+    int peer;                   /* its close ends the other's close() */
 } StrangerTcp;
 
-/* False: there is no TCP on this machine. */
+/* False: this machine has no TCP. */
 static inline bool stranger_tcp(StrangerTcp *tcp)
 {
     static const char bytes[65536];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * QTest of the fakernic device: what a driver sees, without a guest. One file
- * per chapter; what a test expects is in firmware-spec/fakernic.rst.
+ * QTest of the fakernic device, as a driver sees it, without a guest. One file
+ * per chapter. firmware-spec/fakernic.rst is the source of what tests expect.
  */
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"

@@ -52,7 +52,7 @@ static void test_rc_rdma(Rig *r)
     assert_same(&r->n, &r->s, 0, 32768, 10000);
 }
 
-/* A device to measure by: a WRITE is complete, and nothing was written. */
+/* A device for measurements: a WRITE completes, but nothing is written. */
 static void test_rc_null(void)
 {
     Machine m;
@@ -105,7 +105,8 @@ static void test_rc_atomic(Rig *r)
                     0x123456789abcdef0ull);
 }
 
-/* Fields of 16 bits: no carry goes out of one; a swap of some bits only. */
+/* A masked FetchAdd on fields of 16 bits, without carries between them, and a
+ * CmpSwap of some bits. */
 static void test_rc_atomic_masked(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -130,7 +131,7 @@ static void test_rc_atomic_masked(Rig *r)
     cqe = rig_cqe(r, FAKERNIC_CQE_MASKED_CMP_SWAP, FAKERNIC_WC_SUCCESS);
     g_assert_cmphex(qtest_readq(r->m.qts, r->s.data + 64), ==,
                     0x00020000000300ffull);
-    /* An atomic has one data segment, whatever it is. */
+    /* Every atomic has exactly one data segment. */
     wqe.hdr.sge_count = 2;
     POST(r, wqe);
     cqe = rig_cqe(r, FAKERNIC_CQE_MASKED_CMP_SWAP, FAKERNIC_WC_LOC_QP_OP_ERR);
@@ -147,7 +148,7 @@ static Wqe wqe_flush(const Setup *s, uint32_t flush)
     return wqe;
 }
 
-/* Guest RAM without a file behind it is visible, but has no medium. */
+/* Guest RAM without a file has no medium: only a global FLUSH succeeds. */
 static void test_rc_flush(Rig *r)
 {
     Wqe wqe;
@@ -206,7 +207,7 @@ static void test_rc_flush_persistent(void)
     machine_stop(&m);
 }
 
-/* 8 bytes, inline, stored as one. */
+/* ATOMIC_WRITE stores 8 inline bytes. */
 static void test_rc_atomic_write(Rig *r)
 {
     Wqe wqe;
@@ -222,7 +223,7 @@ static void test_rc_atomic_write(Rig *r)
                     ldq_le_p("atomic-w"));
 }
 
-/* Posts a WQE that consists of a header and a 48-byte segment. */
+/* Posts a WQE of a header and a 48-byte segment. */
 static void post_segment(Nic *n, Qp *qp, uint8_t opcode, const void *segment)
 {
     Wqe wqe = { .hdr = { .opcode = opcode, .flags = FAKERNIC_SQ_SIGNALED,
@@ -243,7 +244,7 @@ static uint32_t fast_reg_key(Nic *n, uint32_t pd, uint32_t max_pages)
     return cmd_create(n, FAKERNIC_CMD_CREATE_MR, &req, sizeof(req));
 }
 
-/* Registered by a work request from a table, used, invalidated, refused. */
+/* REG_MR registers pages of a table. The key works until it is invalidated. */
 static void test_fast_reg(Rig *r)
 {
     struct fakernic_sq_reg_mr reg;
@@ -338,7 +339,7 @@ static void ud_up(Nic *n, Setup *s, Qp *qp, uint32_t qkey)
     assert_status(CMD(n, MODIFY_QP, req), OK);
 }
 
-/* A datagram, then one with a reserved field set: the SQ alone fails. */
+/* A datagram arrives. One with a reserved field set fails only the SQ. */
 static void test_ud(Rig *r)
 {
     Qp a, b;
@@ -386,7 +387,7 @@ static void test_ud(Rig *r)
     g_assert_cmpuint(qp_state(&r->n, a.qpn), ==, FAKERNIC_QPS_SQE);
 }
 
-/* Receives: too many SGEs, a reserved field, an index no queue can have. */
+/* Receives with too many SGEs, a reserved field, or an impossible index. */
 static void test_recv_malformed(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -451,7 +452,7 @@ static void test_rc_inline_wrap(Rig *r)
     }
 }
 
-/* A receive posted only after the message came: RNR NAK, wait, retry. */
+/* The receive is posted after the message arrived: RNR NAK, wait, retry. */
 static void test_rc_rnr(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -466,7 +467,7 @@ static void test_rc_rnr(Rig *r)
     cqe = rig_cqe(r, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
 }
 
-/* Each malformed WQE: its vendor error, and the QP in the error state. */
+/* Each malformed WQE completes with its vendor error, and the QP fails. */
 static void test_wqe_malformed(Rig *r)
 {
     static const uint8_t named[UINT8_MAX + 1] = {
@@ -538,7 +539,7 @@ static void test_wqe_malformed(Rig *r)
     }
 }
 
-/* An index no queue can have breaks the QP, with an event. */
+/* An impossible index fails the QP, with an event. */
 static void test_sq_overrun(Rig *r)
 {
     ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(r->a.qpn, r->a.sq.depth + 1));
@@ -611,7 +612,7 @@ static void test_srq_receive(Rig *r)
     g_assert_cmpuint(le32_to_cpu(cqe.srqn), ==, srq.id);
     g_assert_cmphex(le32_to_cpu(cqe.wqe_index), ==, 0xabc);
     assert_same(&r->n, &r->s, 0, 4096, 500);
-    /* None is left: the limit of 1 is passed. */
+    /* No receive is left: the limit of 1 is passed. */
     g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_SRQ_LIMIT),
                      ==, srq.id);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * XRC: domains, shared receive queues with a CQ of their own, initiators and
- * targets, and what a message finds at the target (IBTA annex A14).
+ * XRC: domains, shared receive queues with their own CQ, initiators, targets,
+ * and how a target treats messages (IBTA annex A14).
  */
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"
 
 typedef struct Xrc {
     uint32_t xrcdn;
-    Queue srq, cq;              /* of the target's side */
+    Queue srq, cq;              /* on the target's side */
     Qp ini;
     uint32_t tgt;
 } Xrc;
@@ -81,7 +81,7 @@ static void test_xrcd(Rig *r)
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_XRCD, other), OK);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_XRCD, other), BAD_ID);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_XRCD, 0), BAD_ID);
-    /* Everything that is referred to stays. */
+    /* Objects in use cannot be destroyed. */
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_XRCD, x.xrcdn), BUSY);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, x.cq.id), BUSY);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_SRQ, x.srq.id), OK);
@@ -164,7 +164,7 @@ static void test_xrc_create(Rig *r)
 #undef BAD
 }
 
-/* SEND and WRITE_IMM take receives of the SRQ named; READ and WRITE none. */
+/* SEND and WRITE_IMM take receives of the named SRQ; READ and WRITE do not. */
 static void test_xrc_traffic(Rig *r)
 {
     Xrc x;
@@ -198,7 +198,7 @@ static void test_xrc_traffic(Rig *r)
     assert_same(&r->n, &r->s, 0, 40960, 3000);
 }
 
-/* A number that names no SRQ of the domain: NAK 1, and the target is dead. */
+/* A number that names no SRQ of the domain: NAK 1, and the target fails. */
 static void xrc_expect_refused(Nic *n, Setup *s, Xrc *x, uint32_t srqn)
 {
     struct fakernic_cqe cqe;
