@@ -107,7 +107,7 @@ static inline int64_t unhindered_us(Machine *m)
 
 /*
  * The monitor answers in time while the device works. 'since' is main_cpu_us()
- * before the store that began the work, as the monitor waits for the store, too.
+ * before the store that began the work: the monitor waits for the store, too.
  */
 static inline void monitor_is_heard(Machine *m, const char *input,
                                     uint64_t since)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * What a process that follows no rule may send to a member of a link. Used by
- * unit tests (tests/link), a qtest (fakernic-link.c) and the fuzzer (tests/fuzz).
+ * unit tests (tests/link), by qtests (fakernic-link.c), and by tests/fuzz.
  */
 #ifndef FAKERNIC_STRANGER_H
 #define FAKERNIC_STRANGER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * See fake_host.h. Limits of this file are the tests' own: to exceed one is a
- * bug of a test and ends the program.
+ * See fake_host.h. A test that exceeds a limit of this file has a bug, which
+ * ends the program.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,7 +113,7 @@ static void fake_log_dma(FakeHost *h, char kind, uint64_t address, size_t len)
     d->len = len;
 }
 
-/* One access; it may run over neighbouring segments. */
+/* One access, which may continue into adjacent segments. */
 static bool fake_access(FakeHost *h, char kind, uint64_t address, uint8_t *in,
                         const uint8_t *out, size_t len)
 {
@@ -173,7 +173,7 @@ static bool fake_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     return true;
 }
 
-/* Every byte must be there; memory here is visible and persistent at once. */
+/* Every byte must exist. This memory is visible and persistent at once. */
 static bool fake_flushable(FakeHost *h, uint64_t address, uint64_t len)
 {
     while (len != 0) {
@@ -353,7 +353,7 @@ static bool fake_xrc_srq(void *host, uint32_t srqn, uint32_t xrcdn,
 {
     FakeHost *h = host;
 
-    /* Not fake_queue(): a number off the wire must not make a queue. */
+    /* Not fake_queue(): a number from the wire must not create a queue. */
     for (unsigned i = 0; i < h->queue_count; i++) {
         const FakeQueue *q = &h->queues[i];
 

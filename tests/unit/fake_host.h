@@ -2,7 +2,8 @@
 /*
  * A host of the engine for tests: DMA memory in segments at chosen addresses,
  * rings of work requests per QP and SRQ, logs of completions, events and DMA
- * accesses. Everything can be made to fail. Pass fake_host_ops and a FakeHost.
+ * accesses. A test can make each of them fail. Pass fake_host_ops and a
+ * FakeHost to the engine.
  */
 #ifndef FAKE_HOST_H
 #define FAKE_HOST_H
@@ -69,12 +70,12 @@ typedef struct FakeHost {
     unsigned dma_count;
     FakePageRequest pages[FAKE_LOG];
     unsigned page_count, page_taken;
-    unsigned page_room;         /* requests not taken; more are turned away */
-    uint64_t srq_ids;           /* given out so far */
-    unsigned flush_later;       /* persistent FLUSHes still to refuse */
-    unsigned flush_begun;       /* FLUSHes still to begin in part */
+    unsigned page_room;         /* requests that wait; others are refused */
+    uint64_t srq_ids;           /* assigned so far */
+    unsigned flush_later;       /* persistent FLUSHes to refuse */
+    unsigned flush_begun;       /* FLUSHes to begin in part */
     uint64_t flush_part;
-    uint32_t flush_qpn;         /* the one that was begun last */
+    uint32_t flush_qpn;         /* of the FLUSH that began last */
     uint64_t flush_ticket;
     unsigned fail_dma_in;       /* n: the n-th DMA from now fails; 0: none */
     bool print_trace;
@@ -87,13 +88,14 @@ void fake_host_free(FakeHost *h);
 
 /* Zeroed memory at a DMA address; returns its bytes. */
 uint8_t *fake_memory_add(FakeHost *h, uint64_t dma, size_t size);
-/* The byte at a DMA address, len more of the segment behind it; else NULL. */
+/* The bytes at a DMA address. NULL: the segment has no 'len' bytes there. */
 uint8_t *fake_memory(FakeHost *h, uint64_t dma, size_t len);
-/* Makes the segment that holds an address fail, or work again. */
+/* Makes the segment that contains an address fail, or work again. */
 void fake_memory_unreachable(FakeHost *h, uint64_t dma, bool unreachable);
 
 /*
- * Post by copy; the ring being full ends the test. Remember roce_post_send().
+ * Copies a work request into the ring. A full ring ends the test. The caller
+ * must call roce_post_send(), too.
  */
 void fake_post_send(FakeHost *h, uint32_t qpn, const RoceSendWr *wr);
 void fake_post_recv(FakeHost *h, uint32_t qpn, const RoceRecvWr *wr);
@@ -109,7 +111,7 @@ uint32_t fake_queue_left(FakeHost *h, FakeQueueKind kind, uint32_t id);
 /* Empties a queue, as a guest does after a QP's way through RESET. */
 void fake_queue_reset(FakeHost *h, FakeQueueKind kind, uint32_t id);
 
-/* The oldest completion or event not taken yet; NULL: none. */
+/* Takes the oldest completion or event. NULL: there is none. */
 const RoceCompletion *fake_next_completion(FakeHost *h);
 const FakeEvent *fake_next_event(FakeHost *h);
 const FakePageRequest *fake_next_page_request(FakeHost *h);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Two engines on a wire, for the tests of the transport: hosts with a MiB of
- * memory under one key, and a connected QP pair whose PSNs are about to wrap;
- * of XRC it is an initiator (a) and a target (b). Frames can be lost by their
- * number, or looked at and made by the test.
+ * Two engines on a wire, for tests of the transport. Each host has a MiB of
+ * memory under one key. The PSNs of the connected QP pair are about to wrap. In
+ * XRC, a is the initiator and b the target. A test can lose frames by their
+ * number, inspect them, or make its own.
  */
 #ifndef PAIR_H
 #define PAIR_H
@@ -27,11 +27,11 @@ typedef struct PairHost {
     Roce *r;
     uint32_t qpn;
     uint32_t key;               /* all of the memory, all rights */
-    uint32_t srqn;              /* XRC: where receives are posted; else 0 */
+    uint32_t srqn;              /* XRC: the SRQ that gets receives; else 0 */
     uint8_t *memory;
     RoceGid gid;
-    unsigned sent;              /* frames pulled so far */
-    unsigned lose[8];           /* numbers of those lost, from 1 */
+    unsigned sent;              /* frames sent so far */
+    unsigned lose[8];           /* numbers of frames to lose, from 1 */
     unsigned lose_count;
     bool mute;                  /* all its frames are lost */
 } PairHost;
@@ -43,14 +43,14 @@ typedef struct Pair {
 } Pair;
 
 #ifndef PAIR_QPS
-#define PAIR_QPS 16             /* each host has; a test may want more */
+#define PAIR_QPS 16             /* per host; a test may define more */
 #endif
 
 #ifndef PAIR_ODP_CHUNKS
 #define PAIR_ODP_CHUNKS 2
 #endif
 
-/* Of pairs to come; a test that changes it changes it back. */
+/* The limits of new pairs. A test that changes them must restore them. */
 static RoceLimits pair_limits = {
     .max_qp = PAIR_QPS,
     .max_mr = 64,
@@ -238,13 +238,13 @@ static inline bool pair_lost(const PairHost *h)
     return h->mute;
 }
 
-/* Loses a host's n-th frame from now (from 1). */
+/* Loses the n-th frame that a host sends from now on (the first is 1). */
 static inline void pair_lose(PairHost *h, unsigned n)
 {
     h->lose[h->lose_count++] = h->sent + n;
 }
 
-/* One frame from one host to the other; false: it has none. */
+/* Moves one frame from one host to the other. False: there is none. */
 static inline bool pair_step(Pair *p, PairHost *from, PairHost *to)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -406,7 +406,7 @@ static inline void pair_fill(uint8_t *at, size_t len, uint8_t seed)
     }
 }
 
-/* The QP itself, for what no call of the engine shows. */
+/* The QP itself, for state that no call of the engine shows. */
 static inline RoceQp *pair_qp(const PairHost *h)
 {
     return roce_qp_find(h->r, h->qpn);
@@ -425,7 +425,7 @@ static inline uint64_t pair_stat(const PairHost *h, enum fakernic_stat stat)
     return roce_stats(h->r)[stat];
 }
 
-/* A packet as host 'from' would make it for its peer's QP; opcode as of RC. */
+/* A packet from host 'from' to its peer's QP. The opcode is that of RC. */
 static inline RocePacket pair_packet(const PairHost *from, const PairHost *to,
                                      uint8_t opcode, uint32_t psn)
 {
@@ -473,7 +473,7 @@ static inline void pair_inject(Pair *p, PairHost *to, RocePacket *packet,
     CHECK_EQ(roce_input(to->r, p->now, buf, len), ROCE_INPUT_TAKEN);
 }
 
-/* Takes the host's next frame off the wire; false: it has none. */
+/* Takes the host's next frame from the wire. False: there is none. */
 static inline bool pair_take(Pair *p, PairHost *from, uint8_t *buf,
                              RocePacket *packet)
 {

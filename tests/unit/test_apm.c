@@ -126,7 +126,7 @@ static void rearm_is_answered_by_armed(void)
     CHECK_EQ(mig_state(&p.a), FAKERNIC_MIG_MIGRATED);
     rearm(&p, &p.a, &p.b);
     CHECK_EQ(mig_state(&p.a), FAKERNIC_MIG_REARM);
-    /* The peer is not ready: its packets say MigReq 1 and arm nobody. */
+    /* The peer is not ready: its packets have MigReq 1 and arm no QP. */
     write_one(&p, &p.a, &p.b, 1);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
@@ -146,7 +146,7 @@ static void rearm_is_answered_by_armed(void)
     pair_free(&p);
 }
 
-/* Dead primary path: both end on the other, and nothing is lost. */
+/* The primary path fails: both QPs migrate, and no request is lost. */
 static void exhausted_retries_migrate(void)
 {
     RoceQpAttr attr;
@@ -181,14 +181,15 @@ static void exhausted_retries_migrate(void)
     pair_free(&p);
 }
 
-/* Both send when the path dies: the QP that migrates second has all retries. */
+/* Both send when the path fails. The QP that migrates second gets all its
+ * retries again. */
 static void follower_gets_its_tries_anew(void)
 {
     Pair p;
 
     armed_init(&p);
     pair_qp(&p.b)->retry.retry_left = 0;
-    pair_qp(&p.b)->attr.timeout = 18;     /* its timer runs later, once */
+    pair_qp(&p.b)->attr.timeout = 18;     /* its timer expires later */
     write_one(&p, &p.b, &p.a, 2);
     pair_lose(&p.b, 1);
     pair_run(&p);
@@ -201,7 +202,7 @@ static void follower_gets_its_tries_anew(void)
     pair_free(&p);
 }
 
-/* Both paths dead: the alternate gets all its tries, with its own timeout. */
+/* Both paths fail. The alternate path gets all its retries and its timeout. */
 static void second_path_fails_like_an_only_one(void)
 {
     RoceTime end = 4 * roce_retry_ack_ns(14) + 4 * roce_retry_ack_ns(16);
@@ -219,7 +220,7 @@ static void second_path_fails_like_an_only_one(void)
     pair_free(&p);
 }
 
-/* Without the peer's consent retries end as ever. */
+/* A QP whose peer has not rearmed does not migrate when its retries end. */
 static void rearm_alone_does_not_migrate(void)
 {
     Pair p;
@@ -248,7 +249,7 @@ static void software_migrates(void)
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     pair_expect_event(&p.b, FAKERNIC_EVENT_PATH_MIGRATED);
-    /* Back again: rearm with what is the alternate path now. */
+    /* Rearm with the former primary path, which is the alternate one now. */
     attr.path_mig_state = FAKERNIC_MIG_REARM;
     CHECK_EQ(pair_modify(&p.a, 0, MIG, &attr), FAKERNIC_CMD_OK);
     CHECK_EQ(pair_modify(&p.b, 0, MIG, &attr), FAKERNIC_CMD_OK);
@@ -265,7 +266,7 @@ static void software_migrates(void)
     pair_free(&p);
 }
 
-/* In REARM "migrated" only calls it off. */
+/* In REARM, setting MIGRATED only cancels the rearming. */
 static void rearm_can_be_called_off(void)
 {
     RoceQpAttr attr = { .path_mig_state = FAKERNIC_MIG_MIGRATED };
@@ -280,7 +281,7 @@ static void rearm_can_be_called_off(void)
     pair_free(&p);
 }
 
-/* A peer that went over to somewhere else: one event, and its packets go. */
+/* The peer migrates to a wrong path: one event, and its packets are dropped. */
 static void wrong_path_is_refused_once(void)
 {
     RocePacket packet;
@@ -310,7 +311,7 @@ static void wrong_path_is_refused_once(void)
     pair_free(&p);
 }
 
-/* rdma_rxe sends MigReq 0 always; other cards 1: both are welcome. */
+/* rdma_rxe always sends MigReq 0, other cards 1. A QP accepts both. */
 static void migrated_qp_takes_either_bit(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_RC, FAKERNIC_QP_UC };
@@ -385,7 +386,7 @@ static void bad_attributes_are_refused(void)
         CHECK_EQ(bad, want);
     }
     CHECK(!pair_qp(&p.a)->alt_path);
-    /* RESET forgets the path. */
+    /* RESET unloads the path. */
     rearm(&p, &p.a, &p.b);
     attr.state = FAKERNIC_QPS_RESET;
     CHECK_EQ(pair_modify(&p.a, 0, FAKERNIC_QP_ATTR_STATE, &attr),
@@ -395,7 +396,8 @@ static void bad_attributes_are_refused(void)
     pair_free(&p);
 }
 
-/* Loading in RTR, rearming on the way to RTS, as connection managers do. */
+/* The path is loaded in RTR and rearmed on the way to RTS, as connection
+ * managers do. */
 static void path_is_loaded_while_connecting(void)
 {
     RoceQpAttr attr, alt;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The arithmetic of atomics: roce_atomic_result() against a masked add that
- * goes bit by bit, for all boundaries of 4 bits and for many of 64; and the
- * masked ones on their way over RC and XRC.
+ * The arithmetic of atomics. A masked add bit by bit checks
+ * roce_atomic_result() for all boundaries of 4 bits and for many of 64. Masked
+ * atomics are also sent over RC and XRC.
  */
 #include "pair.h"
 
@@ -18,7 +18,7 @@ static uint64_t atomic_random(void)
     return atomic_seed;
 }
 
-/* Adds field by field; the boundary has a bit at each field's top. */
+/* Adds field by field. The boundary has the top bit of each field set. */
 static uint64_t atomic_add_bits(uint64_t a, uint64_t b, uint64_t boundary)
 {
     uint64_t sum = 0;
@@ -72,7 +72,7 @@ static void masked_add_of_64_bits(void)
         CHECK_EQ(atomic_masked_add(a, b, boundary),
                  atomic_add_bits(a, b, boundary));
     }
-    /* Without boundaries it is the plain one. */
+    /* Without boundaries it is a plain add. */
     CHECK_EQ(atomic_masked_add(UINT64_MAX, 2, 0), 1);
     CHECK_EQ(atomic_masked_add(0xff00000000ffffff, 0x0100000000000001,
                                0x8000000000800000), 0);
@@ -200,7 +200,7 @@ static void masked_packets(void)
     }
 }
 
-/* A lost answer is repeated; the addition is executed once. */
+/* A lost response is repeated, but the addition is executed once. */
 static void masked_ones_are_executed_once(void)
 {
     unsigned i;

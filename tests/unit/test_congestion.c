@@ -82,7 +82,7 @@ static void cnps_keep_their_distance(void)
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_ECN_MARKED), 500);
 }
 
-/* On the wire, that is: one that waits is not close to the next. */
+/* A CNP that waited for the wire still keeps its distance to the next one. */
 static void a_cnp_that_waits_keeps_its_distance(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -117,7 +117,7 @@ static void only_ce_is_a_mark(void)
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_ECN_MARKED), 0);
 }
 
-/* What fails its checks causes no traffic, and a CNP never another. */
+/* A packet that fails its checks causes no CNP, nor does a CNP. */
 static void no_cnp_for_strangers_and_cnps(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -158,7 +158,7 @@ static uint32_t datagram_qp(PairHost *h)
     return qpn;
 }
 
-/* A datagram's CNP goes to the QP and the address it came from. */
+/* The CNP for a datagram goes to the QP and address that sent it. */
 static void marked_datagram_is_answered(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -178,15 +178,15 @@ static void marked_datagram_is_answered(void)
     CHECK_MEM(packet.dgid, p.a.gid.gid, 16);
     CHECK_MEM(packet.sgid, p.b.gid.gid, 16);
     CHECK_MEM(packet.dmac, p.a.gid.mac, 6);
-    /* One that comes in for a datagram QP is counted, no more. */
+    /* A CNP for a datagram QP is only counted. */
     cnp(&p, &p.a, &p.b);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RX_CNP), 1);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_RATE_CUTS), 0);
 }
 
 /*
- * Counted as any other. The sender to a group gets no CNP, because every member
- * would send one.
+ * A marked datagram to a group is counted. Its sender gets no CNP, as every
+ * member would send one.
  */
 static void marked_datagrams_to_groups_are_counted(void)
 {
@@ -287,7 +287,7 @@ static void fast_recovery_then_additive_increase(void)
     CHECK_EQ(d.target_kbps, LINK / 2 + ROCE_DCQCN_ADDITIVE_KBPS);
 }
 
-/* Both the timer and the byte counter beyond fast recovery. */
+/* Hyper increase needs both timer and byte counter past fast recovery. */
 static void hyper_increase_needs_time_and_bytes(void)
 {
     RoceDcqcn d;
@@ -321,7 +321,7 @@ static void alpha_grows_with_cnps_and_decays_without(void)
     alpha = d.alpha;
     roce_dcqcn_notified(&d, ROCE_DCQCN_ALPHA_NS, LINK);
     CHECK_EQ(d.alpha, alpha + (ROCE_DCQCN_ONE - alpha) / 256);
-    /* A second of peace: back at the link's rate, the estimate gone. */
+    /* A second without CNPs restores the link's rate and the estimate. */
     CHECK_EQ(roce_dcqcn_rate(&d, 1000000000, LINK), 0);
     roce_dcqcn_notified(&d, 10000000000, LINK);
     CHECK_EQ(d.alpha, ROCE_DCQCN_ONE / 256);
@@ -341,7 +341,7 @@ static void rate_has_a_floor(void)
     CHECK(roce_dcqcn_rate(&d, now + ROCE_DCQCN_INCREASE_NS, LINK) > 0);
 }
 
-/* The whole loop: marks at b, CNPs, and a's rate. */
+/* The whole loop: marked packets at b, CNPs, and a's rate. */
 static void congested_sender_slows_down_and_recovers(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -364,7 +364,7 @@ static void congested_sender_slows_down_and_recovers(void)
     CHECK_EQ(p.now, 100001000);
     roce_tick(p.a.r, p.now);
     CHECK(pair_take(&p, &p.a, buf, &packet));
-    CHECK_EQ(packet.traffic_class, 2);      /* ECT(0); it gets lost here */
+    CHECK_EQ(packet.traffic_class, 2);      /* ECT(0); the packet is lost */
     pair_run_until(&p, p.now + 1000000000);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     p.now += 1000000000;

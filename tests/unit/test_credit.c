@@ -49,7 +49,7 @@ static void codes_are_table_46(void)
 
 /* ---- the responder ------------------------------------------------------- */
 
-/* The syndrome of b's answer to a request from a. */
+/* The syndrome of b's response to a request of a. */
 static uint8_t told(Pair *p, uint8_t opcode)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -97,7 +97,7 @@ static void srq_and_broken_rq(void)
     pair_free(&p);
 }
 
-/* In the middle of a message its own receive counts as a credit. */
+/* In the middle of a message, its own receive counts as a credit. */
 static void held_receive_counts(void)
 {
     uint8_t buf[ROCE_FRAME_MAX] = { 0 };
@@ -115,7 +115,8 @@ static void held_receive_counts(void)
 
 /* ---- the requester ------------------------------------------------------- */
 
-/* One message until the peer has said something, then as many as it has. */
+/* The requester sends one message until the peer reports credits, then as many
+ * as the peer has receives. */
 static void sends_up_to_the_limit(void)
 {
     uint32_t i;
@@ -135,13 +136,13 @@ static void sends_up_to_the_limit(void)
     }
     CHECK(!pair_step(&p, &p.a, &p.b));
     pair_run(&p);
-    /* The last goes as a probe and gets an RNR NAK; no other did. */
+    /* Only the last one, a probe, gets an RNR NAK. */
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 1);
     CHECK_EQ(p.b.host->completion_count, 6);
     CHECK_EQ(p.a.host->completion_count, 6);
 }
 
-/* Receives that were posted without a report are found. */
+/* A probe finds receives that the peer has not reported. */
 static void late_receives_are_found(void)
 {
     RoceTime late;
@@ -165,7 +166,7 @@ static void late_receives_are_found(void)
     }
 }
 
-/* Only the first packet of a long message tries whether there is a receive. */
+/* Only the first packet of a long message probes for a receive. */
 static void probe_is_one_packet(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -198,7 +199,7 @@ static void probe_is_one_packet(void)
     CHECK_MEM(p.b.memory + 8192, p.a.memory, 2560);
 }
 
-/* Before the peer has said anything a message goes whole, and alone. */
+/* Before the peer reports credits, one message is sent as a whole, alone. */
 static void first_message_goes_whole(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -215,7 +216,7 @@ static void first_message_goes_whole(void)
     CHECK(!pair_take(&p, &p.a, buf, &packet));
 }
 
-/* What takes no receive does not wait for one, but keeps its place. */
+/* A WRITE does not wait for a receive, but keeps its order. */
 static void writes_do_not_wait(void)
 {
     uint32_t i;
@@ -260,7 +261,7 @@ static void write_imm_waits(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
 }
 
-/* A peer that says 0x1f, as rdma_rxe does, and one with an SRQ. */
+/* Peers that report no credits: 0x1f, as rdma_rxe does, or with an SRQ. */
 static void silent_peers_do_not_limit(void)
 {
     RocePacket packet;
@@ -284,7 +285,7 @@ static void silent_peers_do_not_limit(void)
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_CREDIT_WAITS), 0);
 }
 
-/* Nor does XRC (annex A14), whose target never tells. */
+/* XRC does not wait: its target never reports credits (annex A14). */
 static void xrc_does_not_wait(void)
 {
     uint32_t i;
@@ -298,7 +299,7 @@ static void xrc_does_not_wait(void)
     CHECK_EQ(p.a.sent, 8);
 }
 
-/* An ACK said again, with more receives in it, is worth its while. */
+/* A repeated ACK with more credits lifts the limit. */
 static void unsolicited_ack_lifts_the_limit(void)
 {
     RocePacket packet;
@@ -315,7 +316,7 @@ static void unsolicited_ack_lifts_the_limit(void)
     pair_inject(&p, &p.a, &packet, NULL, 0);
     CHECK_EQ(pair_qp(&p.a)->sq.lsn, 5);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_DROP_RESPONSE), 0);
-    /* An older one does not lower it, and is as stale as ever. */
+    /* An older ACK does not lower it, and is dropped as stale. */
     packet.aeth.syndrome = 2;
     pair_inject(&p, &p.a, &packet, NULL, 0);
     CHECK_EQ(pair_qp(&p.a)->sq.lsn, 5);
@@ -329,7 +330,7 @@ static void unsolicited_ack_lifts_the_limit(void)
     CHECK_EQ(p.a.sent, 4);
 }
 
-/* A peer whose MSN is wrong slows things down, and stops nothing. */
+/* A peer with a wrong MSN slows the requester down, but does not stop it. */
 static void wrong_msn_does_not_hang(void)
 {
     RocePacket packet;
@@ -384,8 +385,8 @@ static void numbers_wrap(void)
 }
 
 /*
- * Mixed messages, receives that come two at a time, and each pair of frames
- * lost in turn: all complete, and the limit never goes beyond the receives.
+ * Mixed messages, receives posted two at a time, and each pair of frames lost
+ * in turn. All complete, and the limit never exceeds the number of receives.
  */
 static void mix_under_loss(unsigned lose_a, unsigned lose_b)
 {
@@ -442,7 +443,7 @@ static void losses_do_not_break_the_limit(void)
     }
 }
 
-/* Every frame twice: nothing is counted twice. */
+/* Every frame arrives twice, but no credit counts twice. */
 static void duplicates_do_not_break_the_limit(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Every frame that is dropped counts in one of the drop counters, and in one
- * only; no drop counter is without a case here.
+ * Every dropped frame counts in exactly one drop counter. Every drop counter
+ * has a test here.
  */
 #include "engine.h"
 #include "pair.h"
@@ -25,7 +25,7 @@ static uint64_t drops(const PairHost *h)
     return sum;
 }
 
-/* A frame for b, and what it counts there. */
+/* A frame for b, and the counter that must count it. */
 static void put(Pair *p, const uint8_t *frame, size_t len,
                 enum fakernic_stat stat)
 {
@@ -59,7 +59,7 @@ static RocePacket write_packet(const Pair *p, uint8_t opcode, uint32_t psn)
     return packet;
 }
 
-/* ---- what one frame tells ------------------------------------------------ */
+/* ---- drops because of the frame ------------------------------------------ */
 
 static void ip_checksum(uint8_t *ip)
 {
@@ -107,7 +107,7 @@ static void frames_that_are_broken(void)
     put(&p, bad, len, FAKERNIC_STAT_DROP_OPCODE);
 }
 
-/* ---- what the QP tells --------------------------------------------------- */
+/* ---- drops because of the QP --------------------------------------------- */
 
 static void packets_for_nobody(void)
 {
@@ -159,9 +159,7 @@ static void answers_to_nothing(void)
     put_packet(&p, &packet, 0, FAKERNIC_STAT_DROP_RESPONSE);
 }
 
-/*
- * The first answer behind a gap is an implied NAK, the rest of them is stale.
- */
+/* The first response behind a gap is an implied NAK; the others are stale. */
 static void answers_behind_a_gap(void)
 {
     RocePacket packet;
@@ -198,10 +196,10 @@ static void uc_messages_that_are_lost(void)
     RocePacket packet;
     PAIR(p, FAKERNIC_QP_UC);
 
-    /* The middle of nothing. */
+    /* A middle packet without a first one. */
     packet = uc_packet(&p, ROCE_BTH_SEND_MIDDLE, PAIR_PSN);
     put_packet(&p, &packet, PAIR_MTU, FAKERNIC_STAT_DROP_UC);
-    /* No receive, for no packet of it. */
+    /* A message without a receive: all its packets are dropped. */
     packet = uc_packet(&p, ROCE_BTH_SEND_FIRST, PAIR_PSN + 1);
     put_packet(&p, &packet, PAIR_MTU, FAKERNIC_STAT_DROP_UC);
     packet = uc_packet(&p, ROCE_BTH_SEND_LAST, PAIR_PSN + 2);
@@ -211,13 +209,13 @@ static void uc_messages_that_are_lost(void)
     pair_inject(&p, &p.b, &packet, data, PAIR_MTU);
     packet = uc_packet(&p, ROCE_BTH_WRITE_LAST, PAIR_PSN + 5);
     put_packet(&p, &packet, PAIR_MTU, FAKERNIC_STAT_DROP_UC);
-    /* Broken rules: a length, a key. */
+    /* A wrong length, and a wrong key. */
     packet = uc_packet(&p, ROCE_BTH_WRITE_ONLY, PAIR_PSN + 6);
     put_packet(&p, &packet, 4, FAKERNIC_STAT_DROP_UC);
     packet = uc_packet(&p, ROCE_BTH_WRITE_FIRST, PAIR_PSN + 7);
     packet.reth.rkey ^= 0x100;
     put_packet(&p, &packet, PAIR_MTU, FAKERNIC_STAT_DROP_UC);
-    /* The next message is as good as any. */
+    /* The next message is received. */
     packet = uc_packet(&p, ROCE_BTH_WRITE_FIRST, PAIR_PSN + 9);
     pair_inject(&p, &p.b, &packet, data, PAIR_MTU);
     packet = uc_packet(&p, ROCE_BTH_WRITE_LAST, PAIR_PSN + 10);
@@ -227,7 +225,7 @@ static void uc_messages_that_are_lost(void)
     CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
 }
 
-/* UC has no NAK: as if it were lost. */
+/* UC has no NAK, so the packet is dropped. */
 static void uc_opcode_that_is_reserved(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -277,7 +275,7 @@ static void datagrams_without_a_place(void)
     put_packet(&p, &packet, 4, FAKERNIC_STAT_DROP_UD_LENGTH);
     roce_set_port_mtu(p.b.r, 400);
     put_packet(&p, &packet, 300, FAKERNIC_STAT_DROP_UD_LENGTH);
-    /* None of them took the receive. */
+    /* None of the dropped datagrams took the receive. */
     pair_inject(&p, &p.b, &packet, "abc", 3);
     pair_expect(&p.b, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_SUCCESS);
     fake_queue_break(p.b.host, FAKE_RQ, p.b.qpn, FAKERNIC_VENDOR_RQ_DMA);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Edges that traffic rarely meets: queues without an end, tables that are full,
- * requests that the peer may not make, answers that come too late.
+ * Cases that traffic rarely meets: endless queues, full tables, requests that
+ * the peer may not make, late responses.
  */
 #include "pair.h"
 
 #include "engine.h"
 
-/* ---- queues without an end ----------------------------------------------- */
+/* ---- endless queues ------------------------------------------------------ */
 
 static unsigned endless_sends, endless_recvs;
 
-/* A guest that posts NOPs faster than anybody completes them. */
+/* A guest that posts NOPs faster than the engine completes them. */
 static RoceFetch endless_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
 {
     (void)host;
@@ -39,7 +39,7 @@ static RoceFetch endless_next_recv(void *host, uint32_t qpn, uint32_t srqn,
     return ROCE_FETCH_OK;
 }
 
-/* Host 'a' of a pair whose queues are the endless ones. */
+/* Host 'a' of this pair has the endless queues. */
 static void endless_init(Pair *p, RoceHostOps *ops, uint8_t type)
 {
     *ops = fake_host_ops;
@@ -50,7 +50,7 @@ static void endless_init(Pair *p, RoceHostOps *ops, uint8_t type)
     p->a.r->ops = ops;
 }
 
-/* One call consumes a bounded number, and says that there is more to do. */
+/* One call consumes a bounded number, and reports that more is left. */
 static void output_is_bounded(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_RC, FAKERNIC_QP_UC };
@@ -80,7 +80,7 @@ static void output_is_bounded(void)
     }
 }
 
-/* What one call does is counted, and bounded. */
+/* The engine counts the work of one call, and limits it. */
 static void work_is_counted(void)
 {
     const uint64_t most = ROCE_STEPS_PER_OUTPUT + 1 + 2 * ROCE_WQES_PER_TURN;
@@ -103,7 +103,8 @@ static void work_is_counted(void)
     pair_free(&p);
 }
 
-/* roce_tick() takes the blame for an output that was not asked for again. */
+/* If the host does not call roce_output() again, roce_tick() clears the overdue
+ * deadline, so that the host does not spin. */
 static void tick_clears_the_stall(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -123,7 +124,7 @@ static void tick_clears_the_stall(void)
     pair_free(&p);
 }
 
-/* A flush of a long queue is done in parts; each is due at once. */
+/* A long queue is flushed in parts, each of which is due at once. */
 static void flush_is_bounded(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
@@ -180,9 +181,8 @@ static void single_free(PairHost *h)
     fake_host_free(h->host);
 }
 
-/*
- * Work requests without frames, more than one turn takes: the next turn comes.
- */
+/* More work requests without frames than one turn takes: the engine requests
+ * the next turn. */
 static void datagram_turns_go_on(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_UD, FAKERNIC_QP_RAW_PACKET };
@@ -196,7 +196,7 @@ static void datagram_turns_go_on(void)
         single_init(&h, types[i]);
         roce_set_port_mtu(h.r, 1500);
         for (k = 0; k < 3 * ROCE_WQES_PER_TURN; k++) {
-            /* What a raw QP cannot send whole is dropped, not failed. */
+            /* A raw QP drops a frame that is too long; it does not fail. */
             RoceSendWr wr = pair_wr(&h, k, types[i] == FAKERNIC_QP_UD
                                                ? FAKERNIC_SQ_NOP
                                                : FAKERNIC_SQ_SEND, 0,
@@ -211,7 +211,7 @@ static void datagram_turns_go_on(void)
     }
 }
 
-/* ---- tables that are full ------------------------------------------------ */
+/* ---- full tables --------------------------------------------------------- */
 
 static void groups_are_limited(void)
 {
@@ -226,7 +226,7 @@ static void groups_are_limited(void)
     }
     gid[15] = 0xff;
     CHECK_EQ(roce_mcast_attach(h.r, gid, h.qpn), FAKERNIC_CMD_NO_RESOURCE);
-    /* In one of those there are, as often as wanted. */
+    /* Attaching to an existing group always succeeds. */
     gid[15] = 0;
     CHECK_EQ(roce_mcast_attach(h.r, gid, h.qpn), FAKERNIC_CMD_OK);
     single_free(&h);
@@ -258,7 +258,7 @@ static void members_are_limited(void)
 
 typedef struct Forbidden {
     uint8_t opcode;
-    uint32_t rights, offset;    /* of the QP; of the address */
+    uint32_t rights, offset;    /* rights of the QP; offset of the address */
     uint8_t grant;              /* max_dest_rd_atomic */
     uint16_t vendor_err;
 } Forbidden;
@@ -294,7 +294,7 @@ static void forbid(const Forbidden *f)
     CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_ERR);
     CHECK_EQ(p.b.memory[0], 0);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_NAK_INVALID_REQUEST), 1);
-    /* The first request of all, and then what is wrong with it. */
+    /* The first event is of the first request, the last one of its error. */
     REQUIRE(p.b.host->event_count > 0);
     CHECK_EQ(p.b.host->events[p.b.host->event_count - 1].vendor_err,
              f->vendor_err);
@@ -351,7 +351,7 @@ static void windows_stay_in_their_domain(void)
 
 /* ---- frames -------------------------------------------------------------- */
 
-/* A packet that is not for what its QP is. */
+/* A packet of a service that is not its QP's. */
 static void misdirected_packets_are_dropped(void)
 {
     PairHost peer = { .gid = { .type = FAKERNIC_GID_IPV4, .gid = {
@@ -393,9 +393,9 @@ static void source_port_is_the_address_vectors(void)
 }
 
 /*
- * An answer proves that the request before its own arrived. Its own has failed
- * on this side meanwhile, and waited for its turn to say so: the answer is
- * late.
+ * A response proves that the request before its own has arrived. Its own
+ * request has failed on this side and waits for its turn to complete, so the
+ * response is late and must be ignored.
  */
 static void answer_to_a_failed_request_is_ignored(void)
 {
@@ -406,7 +406,7 @@ static void answer_to_a_failed_request_is_ignored(void)
 
     p.a.mute = true;
     pair_post_rdma(&p, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
-    /* Its second packet cannot be made: it fails when its turn comes. */
+    /* The engine cannot make its second packet: it fails in its turn. */
     wr = pair_rdma_wr(&p.a, &p.b, 2, FAKERNIC_SQ_RDMA_WRITE, 0, 2 * PAIR_MTU);
     p.a.host->fail_dma_in = 3;
     pair_send(&p, &p.a, &wr);

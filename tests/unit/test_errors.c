@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One case per refusal: which status, vendor_err, NAK and event each gives, on
- * the side that asks and on the side that answers, for datagrams, raw frames
- * and the responder of RC and UC.
+ * One case per refusal: its status, vendor_err, NAK and event at requester and
+ * responder, for datagrams, raw frames and the responder of RC and UC.
  */
 #include "pair.h"
 
@@ -55,7 +54,8 @@ typedef enum ErrorsCause {
     BAD_FORMAT, BAD_OPCODE, BAD_SGE_COUNT, BAD_INLINE, BAD_KEY, CAUSES,
 } ErrorsCause;
 
-/* What UD and RAW_PACKET refuse: its status, then SQE, and the rest flushed. */
+/* UD and RAW_PACKET refuse a work request: it gets this status, the QP
+ * enters SQE, and the next one is flushed. */
 static void refused_datagrams_and_frames(void)
 {
     static const struct {
@@ -101,7 +101,7 @@ static void refused_datagrams_and_frames(void)
     }
 }
 
-/* Of connected QPs, where the host let a bad WQE pass. */
+/* Connected QPs refuse a bad WQE that the host let pass. */
 static void refused_requests(void)
 {
     static const uint8_t types[] = {
@@ -125,7 +125,7 @@ static void refused_requests(void)
     }
 }
 
-/* Two QPs of a service in RTS, with receives at the one that answers. */
+/* Two QPs of a service in RTS, with receives posted at b. */
 static void errors_open(Pair *p, uint8_t type)
 {
     if (type == FAKERNIC_QP_UD || type == FAKERNIC_QP_RAW_PACKET) {
@@ -133,14 +133,14 @@ static void errors_open(Pair *p, uint8_t type)
     } else {
         pair_init(p, type);
     }
-    /* Its frames are for no QP of the peer. */
+    /* Raw frames go to no QP of the peer. */
     p->a.mute = type == FAKERNIC_QP_RAW_PACKET;
     for (unsigned i = 0; !p->a.mute && i < 3; i++) {
         pair_recv(&p->b, 7 + i, 0, 200);
     }
 }
 
-/* What the peer of a queue that failed has seen: messages, and no error. */
+/* The peer of a failed queue has received messages and no error. */
 static void errors_unharmed(Pair *p, unsigned messages)
 {
     unsigned i;
@@ -153,7 +153,7 @@ static void errors_unharmed(Pair *p, unsigned messages)
     pair_expect_none(&p->b);
 }
 
-/* Three sends, the second of which the host wants to fail. */
+/* Posts three sends; the host forces the second one to fail. */
 static void errors_force(Pair *p, uint8_t type, uint8_t status)
 {
     RoceSendWr wr = errors_wr(p, type);
@@ -170,9 +170,10 @@ static void errors_force(Pair *p, uint8_t type, uint8_t status)
 }
 
 /*
- * A status that the host forces on a work request, of each service: the one
- * before it succeeds, it ends with that and sends nothing, the one behind it is
- * flushed. An unreliable QP only fails its send queue, and still receives.
+ * The host forces a status on a work request, for each service. The request
+ * before it succeeds. It completes with that status and sends nothing. The one
+ * behind it is flushed. An unreliable QP only fails its send queue, and still
+ * receives.
  */
 static void forced_statuses(void)
 {
@@ -217,7 +218,7 @@ static void forced_statuses(void)
     }
 }
 
-/* A receive that is at fault itself fails the QP. */
+/* An invalid receive fails the QP. */
 static void receives_at_fault(void)
 {
     static const uint8_t types[] = {
@@ -276,7 +277,7 @@ static void receives_at_fault(void)
     }
 }
 
-/* NOPs and inline data go through; more NOPs than one turn takes, too. */
+/* NOPs and inline data succeed, also more NOPs than one turn takes. */
 static void nops_and_inline(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_UD, FAKERNIC_QP_RAW_PACKET,
@@ -317,7 +318,7 @@ static void nops_and_inline(void)
     }
 }
 
-/* A datagram longer than any the port takes: dropped, the receive stays. */
+/* A datagram too long for the port's path MTU is dropped without a receive. */
 static void datagram_beyond_the_port(void)
 {
     uint8_t data[2048] = { 0 };
@@ -438,7 +439,7 @@ static void requests_malformed(void)
                       cases[i].length, p.b.key, PAIR_PSN);
         errors_expect(&p, FAKERNIC_EVENT_QP_REQUEST_ERROR,
                       cases[i].vendor_err);
-        /* Nothing more is heard: the QP has failed. */
+        /* The failed QP ignores later packets. */
         errors_inject(&p, ROCE_BTH_WRITE_ONLY, PAIR_MEMORY, 8, p.b.key,
                       PAIR_PSN);
         CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_QP_STATE), 1);
@@ -464,7 +465,7 @@ static void too_many_outstanding(void)
     }
 }
 
-/* UC has no NAK: a bad message is lost, and the next one taken. */
+/* UC has no NAK: a bad message is dropped, and the next one is received. */
 static void uc_loses_bad_messages(void)
 {
     unsigned i;
@@ -493,13 +494,13 @@ static void uc_loses_bad_messages(void)
 
 /* ---- the completer ------------------------------------------------------- */
 
-/* Answers that no responder would give. */
+/* Responses that no correct responder sends. */
 static void impossible_answers(void)
 {
     static const struct {
         uint8_t request, response, syndrome;
         size_t length;
-        uint8_t status;         /* SUCCESS: dropped, the request goes on */
+        uint8_t status;         /* SUCCESS: dropped, the request continues */
     } cases[] = {
         { FAKERNIC_SQ_RDMA_READ, ROCE_BTH_ATOMIC_ACK, 0x1f, 0,
           FAKERNIC_WC_BAD_RESP_ERR },
@@ -543,7 +544,7 @@ static void impossible_answers(void)
     }
 }
 
-/* The memory for a READ's data goes away while the READ is under way. */
+/* The memory for a READ's data becomes unreachable during the READ. */
 static void answer_without_a_place(void)
 {
     PAIR(p, FAKERNIC_QP_RC);
@@ -608,7 +609,8 @@ static void errors_fail(Pair *p, ErrorsEnd end)
     pair_run_until(p, 10000000000);
 }
 
-/* The first of two receives was at fault, or an event tells, or all is well. */
+/* The responder reports the error by the first of two receives or by an event,
+ * or it has no error. */
 static void errors_responder(Pair *p, uint8_t recv_status,
                              uint16_t recv_vendor_err, uint8_t event)
 {
@@ -641,9 +643,9 @@ static void both_ends_are_told(void)
         ErrorsEnd end;
         uint8_t status;         /* of the request */
         uint16_t vendor_err;
-        uint8_t recv_status;    /* of the receive that was at fault */
+        uint8_t recv_status;    /* of the invalid receive */
         uint16_t recv_vendor_err;
-        uint8_t event;          /* at a responder without one */
+        uint8_t event;          /* of a responder without such a receive */
         uint8_t stat_a, count_a, stat_b, count_b;
     } cases[] = {
         { NOBODY_ANSWERS, FAKERNIC_WC_RETRY_EXC_ERR,

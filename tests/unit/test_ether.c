@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * TCP and UDP in Ethernet frames: checksums against a sum that knows no words,
- * long segments against what they were cut from, and both against frames that
- * somebody ill-meaning made.
+ * TCP and UDP in Ethernet frames. A sum over bytes checks the checksums. The
+ * parts of a long segment are compared with the whole. Both are tested with
+ * malicious frames.
  */
 #include "pair.h"
 
@@ -12,7 +12,7 @@
 #define GOOD4 (FAKERNIC_CQE_IP_CSUM_OK | FAKERNIC_CQE_L4_CSUM_OK)
 #define GOOD6 FAKERNIC_CQE_L4_CSUM_OK
 
-/* How a frame is made. */
+/* The shape of a test frame. */
 typedef struct Shape {
     const char *name;
     unsigned tags;              /* VLAN */
@@ -34,7 +34,7 @@ static const Shape shapes[] = {
     { "tag, IPv6, extensions, UDP", 1, true, 64, true, 64 },
 };
 
-/* A frame and where its parts are. */
+/* A frame, and the offsets of its parts. */
 typedef struct Made {
     uint8_t bytes[70000];
     size_t len, ip, l4, data;
@@ -124,7 +124,7 @@ static uint32_t add(uint32_t sum, const uint8_t *p, size_t len)
     return sum;
 }
 
-/* Over header, data and what only the checksum knows: all ones. */
+/* The sum over pseudo header, header and data must be all ones. */
 static bool l4_good(const Made *m, const Shape *s)
 {
     const uint8_t *ip = m->bytes + m->ip;
@@ -161,7 +161,7 @@ static void checksums_are_filled_in(void)
                    s->name);
         CHECK_EQ(roce_ether_check(made.bytes, made.len + 9, &wrong), good);
         CHECK(!wrong);
-        /* One bit of the last byte. */
+        /* One bit of the last byte is wrong. */
         made.bytes[made.len - 1] ^= 4;
         CHECK_EQ(roce_ether_check(made.bytes, made.len, &wrong),
                  good & ~FAKERNIC_CQE_L4_CSUM_OK);
@@ -188,7 +188,7 @@ static void each_is_filled_in_only_if_asked_for(void)
     CHECK(wrong);
 }
 
-/* A datagram whose checksum comes out as 0 has it as all ones (RFC 768). */
+/* A UDP checksum of 0 is sent as all ones (RFC 768). */
 static void udp_is_never_without(void)
 {
     const Shape s = { "UDP", 0, false, 0, true, 2 };
@@ -204,7 +204,7 @@ static void udp_is_never_without(void)
     }
     CHECK(seen);
     CHECK_EQ(roce_ether_check(made.bytes, made.len, &wrong), GOOD4);
-    /* Sent without one it is neither right nor wrong; over IPv6 it is wrong. */
+    /* A checksum of 0 is neither right nor wrong in IPv4, and wrong in IPv6. */
     put16(made.bytes + made.l4 + 6, 0);
     CHECK_EQ(roce_ether_check(made.bytes, made.len, &wrong),
              FAKERNIC_CQE_IP_CSUM_OK);
@@ -238,7 +238,7 @@ static void what_has_none_stays_as_it_is(void)
     for (i = 0; i < TEST_COUNT(spoilt); i++) {
         make(&made, &shapes[spoilt[i].shape]);
         if (spoilt[i].shape == 1) {
-            made.len = made.ip + 40;    /* not even room for the header */
+            made.len = made.ip + 40;    /* no room for the header */
             put16(made.bytes + made.ip + 2, 40);
         }
         made.bytes[made.ip + spoilt[i].at] = spoilt[i].value;
@@ -251,7 +251,7 @@ static void what_has_none_stays_as_it_is(void)
     }
 }
 
-/* Every beginning of every frame, in memory that ends with it. */
+/* Every frame is cut at every length, in memory that ends there. */
 static void nothing_is_read_behind_the_end(void)
 {
     const RoceEtherPart part = { .headers = 54, .number = 1, .offset = 1 };
@@ -407,7 +407,8 @@ static bool is_draining(const PairHost *h)
     return attr.sq_draining;
 }
 
-/* A queue that is to drain ends the segment it is amid, and begins no other. */
+/* A draining queue finishes the segment that it has begun, and starts no
+ * other. */
 static void begun_segments_are_ended(void)
 {
     const Shape s = { "IPv4", 0, false, 0, false, 2500 };
@@ -437,7 +438,7 @@ static void begun_segments_are_ended(void)
     raw_down(&h);
 }
 
-/* Each part has the tag that the whole is to get. */
+/* Each part gets the VLAN tag of the segment. */
 static void parts_have_tags(void)
 {
     static const uint8_t tag[4] = { 0x81, 0x00, 0x20, 0x2a };
@@ -476,7 +477,7 @@ static void parts_have_tags(void)
     raw_down(&h);
 }
 
-/* Each call makes one frame, however long the segment. */
+/* Each call sends one frame, however long the segment is. */
 static void long_segments_take_turns(void)
 {
     const Shape s = { "IPv4", 0, false, 0, false, 60000 };
@@ -496,7 +497,7 @@ static void long_segments_take_turns(void)
         CHECK(roce_work(h.r) > work);
     }
     pair_expect_none(&h);
-    /* One that is given up half way is flushed. */
+    /* A segment that is cancelled half way is flushed. */
     CHECK_EQ(pair_modify(&h, 0, FAKERNIC_QP_ATTR_STATE,
                          &(RoceQpAttr) { .state = FAKERNIC_QPS_ERR }), 0);
     pair_expect(&h, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_WR_FLUSH_ERR);
@@ -504,7 +505,7 @@ static void long_segments_take_turns(void)
     raw_down(&h);
 }
 
-/* What cannot be cut is lost like a frame on the wire. */
+/* A frame that cannot be cut is dropped, and its send completes. */
 static void what_is_no_segment_is_dropped(void)
 {
     static const struct {
@@ -556,7 +557,7 @@ static void longer_than_any_segment_is_an_error(void)
     raw_down(&h);
 }
 
-/* The guest makes another frame of it between two parts. */
+/* The guest changes the frame's headers between two parts. */
 static void headers_may_change_meanwhile(void)
 {
     const Shape s = { "IPv4", 0, false, 0, false, 5000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* fault/rules.h: rules from words, what they hit, what they do to frames. */
+/* fault/rules.h: the text of rules, what they hit, how they change frames. */
 #include "harness.h"
 #include "fault/rules.h"
 #include "../qtest/fakernic-chance.h"
@@ -72,7 +72,7 @@ static void nth_of_an_opcode(void)
     CHECK_EQ(rule->last_psn, 4);
 }
 
-/* Which of 12 matches are hit, a bit each. */
+/* Which of 12 matches the rule hits, one bit each. */
 static uint32_t which(const char *text)
 {
     uint32_t found = 0;
@@ -110,7 +110,7 @@ static void chance_is_the_seeds(void)
     CHECK(a != 0 && a != 0xfff);
 }
 
-/* Of a list of frames, those that a device hits, too. */
+/* The rule hits the same frames of the list as a device does. */
 static void chance_is_the_devices(void)
 {
     static const uint8_t dst[6] = { 2, 0, 0, 0, 0, 1 };
@@ -129,7 +129,7 @@ static void chance_is_the_devices(void)
     CHECK_EQ(found, CHANCE_HITS);
 }
 
-/* Twenty of these two million are expected. */
+/* About twenty hits of two million are expected. */
 static void shares_below_a_percent(void)
 {
     unsigned hit = 0;
@@ -227,7 +227,7 @@ static void accesses(void)
     CHECK_EQ(faults.rules[2].hits, 0);
 }
 
-/* When a frame of 100 bytes goes. */
+/* The time at which a frame of 100 bytes leaves; -1: no rule hits it. */
 static RoceTime goes(RoceTime now)
 {
     RoceFaultSubject s = packet(ROCE_FAULT_TX, 1, 1, ROCE_BTH_ACK);
@@ -238,7 +238,7 @@ static RoceTime goes(RoceTime now)
     return rule ? rule->goes : -1;
 }
 
-/* One byte in a microsecond; all of them, if not said. */
+/* One byte per microsecond. A throttle rule hits all frames by default. */
 static void throttled(void)
 {
     begin("at=tx mbps=8 do=throttle");
@@ -281,7 +281,7 @@ typedef struct Wrong {
     const char *text, *names;
 } Wrong;
 
-/* Nothing is taken of what is wrong, and the word that is wrong is named. */
+/* A wrong text adds no rule, and the error names the wrong word. */
 static void refuses(const Wrong *wrong, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -382,7 +382,7 @@ static void refused(void)
     refuses(wrong, TEST_COUNT(wrong));
 }
 
-/* Each of the values for each of the words, of which a rule ends in one. */
+/* Each of the words refuses each of the values. */
 static void refuses_each(const char *const *words, unsigned word_count,
                          const char *const *values, unsigned value_count)
 {
@@ -398,8 +398,8 @@ static void refuses_each(const char *const *words, unsigned word_count,
 }
 
 /*
- * Digits, or 0x and digits, and no more than the word takes. Typed forms have
- * signed numbers of 64 bits, and no others.
+ * A number is decimal, or hexadecimal with 0x, within the limits of its word.
+ * Typed forms have only signed numbers of 64 bits.
  */
 static void refused_numbers(void)
 {
@@ -486,7 +486,7 @@ static void refusals_say_what_may_stand_there(void)
     refuses(wrong, TEST_COUNT(wrong));
 }
 
-/* What several rules are about together, as they come and go. */
+/* The opcodes that several rules select together, while rules come and go. */
 static void many_opcodes(void)
 {
     RoceFaultSubject other = { .point = ROCE_FAULT_RX, .len = 60 };
@@ -528,7 +528,7 @@ static void full(void)
     CHECK(!roce_fault_at(&faults, ROCE_FAULT_RX));
 }
 
-/* What is printed can be read again, and means the same. */
+/* The printed text of a rule can be parsed again and means the same. */
 static void printed(void)
 {
     char text[ROCE_FAULT_TEXT], again[ROCE_FAULT_TEXT], *counters;
@@ -546,7 +546,7 @@ static void printed(void)
     CHECK(strcmp(text, again) == 0);
 }
 
-/* Every point and action is taken where it is offered, and printed so. */
+/* Every action is accepted at the points that offer it, and is printed. */
 static void points(void)
 {
     static const char *const right[] = {
@@ -580,7 +580,8 @@ static void points(void)
     }
 }
 
-/* One byte of anything; beyond its end, the last; of nothing, none. */
+/* The rule corrupts one byte. An offset beyond the end means the last byte. An
+ * empty buffer has none. */
 static void corrupted(void)
 {
     uint8_t bytes[4] = { 1, 2, 3, 4 };
@@ -652,7 +653,7 @@ static size_t make_ack(uint8_t *frame, uint8_t type, uint8_t opcode,
     return roce_wire_finish(frame, roce_wire_encode(frame, &p), 0);
 }
 
-/* Of what tells one; requests are none of the rule's. */
+/* A syndrome rule hits packets that have a syndrome, and no requests. */
 static void syndromes(void)
 {
     uint8_t frame[ROCE_FRAME_MAX];
@@ -681,7 +682,7 @@ static void syndromes(void)
     CHECK(!roce_fault_hit(&faults, &s));
 }
 
-/* Other bytes behind a right ICRC, though Ethernet has padded the frame. */
+/* A corrupted byte under a valid ICRC, also in a frame with padding. */
 static void forged(void)
 {
     static const uint8_t types[] = { FAKERNIC_GID_IPV4, FAKERNIC_GID_IPV6 };
@@ -699,7 +700,7 @@ static void forged(void)
         REQUIRE(roce_wire_decode(frame, len, &p, &drop) == ROCE_DECODE_OK);
         CHECK_EQ(p.payload[8], 0x5a);
         CHECK_EQ(p.payload[9], 0x5a ^ 0xff);
-        /* Without an offset, the last byte that it covers. */
+        /* An offset beyond the end means the last byte that the ICRC covers. */
         faults.rules[0].spoil.offset = ROCE_FRAME_MAX;
         roce_fault_spoil(&faults.rules[0], frame, len + 7);
         REQUIRE(roce_wire_decode(frame, len, &p, &drop) == ROCE_DECODE_OK);
@@ -708,7 +709,7 @@ static void forged(void)
     }
 }
 
-/* Each byte, also of the headers that tell where what is; and short packets. */
+/* Each byte is corrupted in turn, also in headers and in short packets. */
 static void forged_everywhere(void)
 {
     static const uint8_t types[] = { FAKERNIC_GID_IPV4, FAKERNIC_GID_IPV6 };
@@ -734,7 +735,7 @@ static void forged_everywhere(void)
     }
 }
 
-/* Frames of all lengths full of nothing sensible: nothing beyond is read. */
+/* Random frames of all lengths: no byte beyond the end is read. */
 static void frames_of_nonsense(void)
 {
     uint8_t whole[ROCE_FRAME_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * FLUSH (IBTA annex A19), over RC and XRC: what the host is asked to flush,
- * and when, which rights it takes, loss, duplicates, malformed requests; and
- * the same on the memory of a key.
+ * FLUSH (IBTA annex A19) over RC and XRC: what the host must flush and when,
+ * the rights that it needs, loss, duplicates, malformed requests. Then the
+ * memory of a key, which is flushed in steps.
  */
 #define PAIR_ODP_CHUNKS 64
 #include "pair.h"
@@ -28,7 +28,7 @@ static RoceSendWr flush_wr(const Pair *p, uint32_t index, uint32_t flush,
     return wr;
 }
 
-/* How often the host was asked for this kind of access. */
+/* The number of accesses of this kind. */
 static unsigned flush_count(const PairHost *h, char kind)
 {
     unsigned count = 0, i;
@@ -69,7 +69,7 @@ static void ranges_and_regions(void)
                              FAKERNIC_FLUSH_LEVEL_MR, 0, 0);
         pair_send(&p, &p.a, &wr);
         wr = flush_wr(&p, 3, FAKERNIC_FLUSH_GLOBAL, 0, 0);
-        wr.rdma.rkey = 0;               /* of no bytes: never looked at */
+        wr.rdma.rkey = 0;               /* ignored for 0 bytes */
         pair_send(&p, &p.a, &wr);
         pair_run(&p);
         CHECK_EQ(p.b.host->dma_count, 3);
@@ -113,7 +113,7 @@ static void packets_on_the_wire(void)
     }
 }
 
-/* The flush comes behind all bytes of the WRITE before, also after a loss. */
+/* The FLUSH follows all bytes of the WRITE before it, also after a loss. */
 static void comes_after_earlier_writes(void)
 {
     unsigned lost, i;
@@ -146,7 +146,7 @@ static void comes_after_earlier_writes(void)
     }
 }
 
-/* An answer lost is given again; nothing is flushed a second time. */
+/* A lost response is repeated, but nothing is flushed a second time. */
 static void duplicates_are_answered_only(void)
 {
     unsigned i;
@@ -166,7 +166,7 @@ static void duplicates_are_answered_only(void)
     }
 }
 
-/* Each type needs its right of the region, and of the QP. */
+/* Each type needs its access right in the region and in the QP. */
 static void rights(void)
 {
     static const struct {
@@ -226,7 +226,7 @@ static void rights(void)
     }
 }
 
-/* Bounds, keys that do not exist, memory that cannot be reached. */
+/* A range out of bounds, an unknown key, unreachable memory. */
 static void memory_that_is_not_there(void)
 {
     static const struct {
@@ -333,7 +333,7 @@ static void malformed_packets(void)
     }
 }
 
-/* It takes one of the resources that READs and atomics take. */
+/* A FLUSH takes one of the resources of READs and atomics. */
 static void outstanding_ones_are_limited(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -383,7 +383,7 @@ static void outstanding_ones_are_limited(void)
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* All steps of a FLUSH; false: the host failed. */
+/* Does all steps of a FLUSH. False: the host failed. */
 static bool flush_whole(const RoceMrTable *t, const RoceMr *mr,
                         uint64_t address, uint64_t len, bool persistent,
                         FakeHost *host)
@@ -403,7 +403,7 @@ static bool flush_whole(const RoceMrTable *t, const RoceMr *mr,
     return flush == ROCE_FLUSH_DONE;
 }
 
-/* A region of 'count' pages, which lie in two pages of memory by turns. */
+/* A region of 'count' pages, which alternate between two pages of memory. */
 static const RoceMr *scattered(PairHost *h, uint32_t count, uint32_t *key)
 {
     RoceMrInit init = {
@@ -427,7 +427,7 @@ static const RoceMr *scattered(PairHost *h, uint32_t count, uint32_t *key)
     return mr;
 }
 
-/* Scattered pages are flushed one by one, neighbours in one go. */
+/* Scattered pages are flushed one by one, adjacent pages together. */
 static void pages_of_a_region(void)
 {
     static const uint64_t pages[] = { 0x10000, 0x30000, 0x31000, 0x20000 };
@@ -483,7 +483,7 @@ static void one_barrier(void)
     fake_host_free(h.host);
 }
 
-/* Pages that are absent take no step each. */
+/* Absent pages do not take one step each. */
 static void absent_pages(void)
 {
     RoceMrInit init = {
@@ -521,8 +521,8 @@ static void absent_pages(void)
 #define CHUNKS 64
 #define CHUNK_BYTES (ROCE_ODP_CHUNK * 4096u)
 
-/* A region with pages on demand, of which none is there, but in each chunk one
- * was; its key. */
+/* An on-demand region without present pages. In each chunk one page was present
+ * before. Returns its key. */
 static uint32_t absent_region(PairHost *h)
 {
     RoceMrInit init = {
@@ -547,8 +547,8 @@ static uint32_t absent_region(PairHost *h)
 }
 
 /*
- * Pages that were there and are gone are looked at one by one. That is counted,
- * and a step looks at no more than eight chunks of them.
+ * The engine checks pages of a known chunk one by one. It counts that work, and
+ * one step checks at most eight chunks.
  */
 static void absent_pages_are_counted(void)
 {
@@ -570,7 +570,7 @@ static void absent_pages_are_counted(void)
         total += work;
     } while (flush == ROCE_FLUSH_MORE);
     CHECK_EQ(flush, ROCE_FLUSH_DONE);
-    /* Some chunks share a bucket of the table, which counts, too. */
+    /* Chunks that share a bucket of the table cost more checks. */
     CHECK(total >= CHUNKS * ROCE_ODP_CHUNK / ROCE_LOOKS_PER_STEP);
     CHECK(total <= CHUNKS * (ROCE_ODP_CHUNK + 16) / ROCE_LOOKS_PER_STEP);
     CHECK_EQ(h.host->dma_count, 0);
@@ -578,8 +578,8 @@ static void absent_pages_are_counted(void)
     fake_host_free(h.host);
 }
 
-/* An engine that is asked for a frame goes on with a FLUSH, but not to its end,
- * and wants to be asked again at once. */
+/* roce_output() continues a FLUSH, but only for a part of it, and sets the
+ * deadline so that it is called again at once. */
 static void absent_pages_are_looked_at_in_parts(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -611,7 +611,8 @@ static void absent_pages_are_looked_at_in_parts(void)
     pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 0, FAKERNIC_WC_SUCCESS);
 }
 
-/* The null region has nothing to flush; all of memory is too much at once. */
+/* The null region has nothing to flush. A FLUSH of the whole DMA region is
+ * refused, but not one of a range. */
 static void regions_without_bounds(void)
 {
     RoceMrInit init = {
@@ -641,11 +642,11 @@ static void regions_without_bounds(void)
     CHECK_EQ(h.host->dma_count, 0);
     CHECK(flush_whole(h.r->mrs, mr, PAIR_MEMORY + 3, 100, false, h.host));
     check_flush(&h, 0, 'f', PAIR_MEMORY + 3, 100);
-    /* Longer than one call may be: in pieces, until memory ends. */
+    /* A range longer than one call may be: in pieces, until memory ends. */
     CHECK(!flush_whole(h.r->mrs, mr, PAIR_MEMORY, 0x80000000u, true, h.host));
     check_flush(&h, 1, 'p', PAIR_MEMORY, 0x40000000);
 
-    /* A window on it is no better. */
+    /* A window on all of memory is refused, too. */
     CHECK_EQ(roce_mw_create(h.r, FAKERNIC_MW_TYPE_2B, 0, 1, &mw),
              FAKERNIC_CMD_OK);
     bind.bind_mw.mw_key = bind.bind_mw.new_key = mw;
@@ -665,9 +666,9 @@ static void regions_without_bounds(void)
     fake_host_free(h.host);
 }
 
-/* ---- a FLUSH that takes its time ----------------------------------------- */
+/* ---- a FLUSH that takes long --------------------------------------------- */
 
-/* One packet does not make the host flush thousands of pages in one go. */
+/* The host does not flush thousands of pages at once for one packet. */
 static void continued_as_answers_are(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -702,8 +703,8 @@ static void flush_ended(PairHost *h, bool ok)
 }
 
 /*
- * The host waits for its medium: what comes behind the FLUSH is executed after
- * it, and without waiting for a timer.
+ * The host waits for its medium. Requests behind the FLUSH are executed after
+ * it, and wait for no timer.
  */
 static void nothing_overtakes(void)
 {
@@ -725,7 +726,7 @@ static void nothing_overtakes(void)
         CHECK_EQ(p.b.memory[0], 0);
         pair_expect_none(&p.a);
         CHECK_EQ(roce_deadline(p.b.r), ROCE_TIME_NEVER);
-        /* Neither another's end nor room for another is its own. */
+        /* The end of another FLUSH, or of another QP's, does not end it. */
         roce_flush_ended(p.b.r, p.b.qpn, p.b.host->flush_ticket - 1, true);
         roce_flush_ended(p.b.r, 0xffffff, p.b.host->flush_ticket, true);
         CHECK(!roce_flush_resume(p.b.r));
@@ -747,7 +748,7 @@ static void nothing_overtakes(void)
 }
 
 /*
- * What the medium refuses is the peer's error, and nothing behind it is done.
+ * The medium fails: the peer reports an error and executes no later request.
  */
 static void refused_by_the_medium(void)
 {
@@ -767,7 +768,7 @@ static void refused_by_the_medium(void)
     CHECK_EQ(p.b.host->dma_count, 1);
 }
 
-/* A request for 8 bytes at the first PSN comes to b. */
+/* A FLUSH request for 8 bytes with the first PSN arrives at b. */
 static void ask_for_flush(Pair *p)
 {
     RocePacket packet = pair_packet(&p->a, &p->b, ROCE_BTH_FLUSH, PAIR_PSN);
@@ -779,7 +780,7 @@ static void ask_for_flush(Pair *p)
     pair_inject(p, &p->b, &packet, NULL, 0);
 }
 
-/* Asked for again while it is under way: one answer, when it is done. */
+/* Duplicates arrive during the FLUSH: one response, when it is done. */
 static void asked_for_again_meanwhile(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -800,8 +801,8 @@ static void asked_for_again_meanwhile(void)
     CHECK(!pair_take(&p, &p.b, buf, &packet));
 }
 
-/* What it needs is taken away while it waits for its end, or to be
- * begun. */
+/* The region or the QP is destroyed, or the QP changes its state, before the
+ * FLUSH begins or during it. */
 static void ended_meanwhile(void)
 {
     RoceSendWr wr;
@@ -847,8 +848,8 @@ static void ended_meanwhile(void)
 }
 
 /*
- * Its source address goes away while it is under way, and comes back: what was
- * begun is ended, and who asks again is answered.
+ * The responder's GID is removed during the FLUSH and set again. A FLUSH that
+ * has begun ends, and a repeated request gets a response.
  */
 static void gid_gone_meanwhile(void)
 {
@@ -890,7 +891,7 @@ static void gid_gone_meanwhile(void)
             CHECK_EQ(packet.opcode,
                      ROCE_BTH_RC | ROCE_BTH_READ_RESPONSE_ONLY);
             CHECK_EQ(p.b.host->dma_count, flushes);
-            /* What comes behind it is executed. */
+            /* The next request is executed. */
             packet = pair_packet(&p.a, &p.b, ROCE_BTH_WRITE_ONLY,
                                  PAIR_PSN + 1);
             packet.reth.address = PAIR_MEMORY;

@@ -16,7 +16,7 @@ static uint32_t slow_crc(uint32_t crc, uint8_t byte)
     return crc;
 }
 
-/* The bits of a byte that the ICRC does not see (IBTA A17.4.3). */
+/* The bits of a byte that the ICRC does not cover (IBTA A17.4.3). */
 static uint8_t masked_bits(size_t at, size_t ip_size)
 {
     if (at == ip_size + 6 || at == ip_size + 7 || at == ip_size + 8 + 4) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Work requests on keys, in the order of their send queue. */
+/* Work requests on keys are executed in the order of their send queue. */
 #include "pair.h"
 
 #include "engine.h"
@@ -43,7 +43,7 @@ static RoceSendWr inv_wr(uint32_t index, uint32_t key)
     };
 }
 
-/* Registered, sent from, invalidated: the next use fails. */
+/* A key is registered, used and invalidated; its next use fails. */
 static void fast_registration_serves_what_follows(void)
 {
     RoceSendWr wr;
@@ -73,7 +73,7 @@ static void fast_registration_serves_what_follows(void)
     CHECK_EQ(p.a.host->completions[3].vendor_err, FAKERNIC_VENDOR_KEY_STATE);
 }
 
-/* The key is still needed while its WRITE may have to be sent again. */
+/* A WRITE may be retransmitted, so it needs its key until the ACK. */
 static void invalidation_waits_for_what_is_in_flight(void)
 {
     RoceSendWr wr;
@@ -117,7 +117,7 @@ static void bad_keys_fail_the_queue(void)
     pair_free(&p);
 }
 
-/* The peer invalidates the key it was given; its next WRITE is refused. */
+/* The peer invalidates a key that it has received; its next WRITE fails. */
 static void send_with_invalidate_ends_a_key(void)
 {
     const RoceCompletion *c;
@@ -197,7 +197,7 @@ static void bound_window_grants_its_range(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_REM_ACCESS_ERR);
 }
 
-/* A type 2 window is its QP's, and ends with it; a type 1 window stays. */
+/* A type 2 window belongs to its QP and ends with it; a type 1 window stays. */
 static void windows_of_a_destroyed_qp(void)
 {
     uint32_t keys[2], other = 0;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Inspection changes nothing: all that the engine has allocated, in the middle
- * of its work, is the same byte by byte before and after it was asked for all
- * that it tells. The linker hands malloc() and the like to this file
- * (Makefile).
+ * Inspection changes nothing. All memory of a busy engine is the same, byte by
+ * byte, before and after all its queries. The linker replaces malloc() and
+ * similar functions by those of this file (Makefile).
  */
 #include "pair.h"
 
@@ -75,7 +74,7 @@ void __wrap_free(void *block)
     __real_free(block);
 }
 
-/* FNV-1a of all that is allocated, and where. */
+/* FNV-1a of all allocated memory, and of its addresses. */
 static uint64_t checksum(void)
 {
     uint64_t sum = 0xcbf29ce484222325ull;
@@ -89,7 +88,7 @@ static uint64_t checksum(void)
     return sum;
 }
 
-/* All that the device queries for an inspection from outside. */
+/* Everything that the device queries for introspection. */
 typedef struct Look {
     RoceQpAttr attr[PAIR_QPS + 2];
     RoceQpView qp[PAIR_QPS + 2];
@@ -123,7 +122,7 @@ static void look(Roce *r, Look *seen)
     seen->frame = *roce_output_info(r);
 }
 
-/* One frame from one to the other, as far as there is one. */
+/* Moves one frame. False: there is none. */
 static bool one_frame(Pair *p, PairHost *from, PairHost *to)
 {
     uint8_t frame[ROCE_FRAME_MAX];
@@ -147,7 +146,7 @@ static void check_look(Roce *r)
     CHECK_EQ(checksum(), before);
 }
 
-/* After each frame of a program that is slowed down, on both sides. */
+/* The test inspects both engines after each frame of a program. */
 static void looks_change_nothing(void)
 {
     unsigned frames = 0;
@@ -178,7 +177,7 @@ static void looks_change_nothing(void)
         frames++;
     } while ((a || b) && frames < 200);
     CHECK(frames > 10 && frames < 200);
-    /* The last SEND waits for a receive; time has passed since. */
+    /* The last SEND still waits for a receive after some time. */
     p.now += 5000000;
     check_look(p.a.r);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * mr*.c: keys, rights, bounds, translation, windows, fast registration, scatter
- * and gather. Regions' pages are scattered over the fake host's memory, so that
- * a wrong translation finds wrong bytes or none.
+ * and gather. The pages of regions are scattered over the fake host's memory so
+ * that a wrong translation finds wrong bytes or none.
  */
 #include "fake_host.h"
 #include "harness.h"
@@ -18,7 +18,7 @@
 #define BIND FAKERNIC_ACCESS_MW_BIND
 #define ZERO FAKERNIC_ACCESS_ZERO_BASED
 #define ALL (LOCAL | RD | WR | ATOMIC | BIND)
-/* REMOTE_WRITE etc. are 64-bit masks; the engine takes 32. */
+/* REMOTE_WRITE etc. are 64-bit masks; the engine's are 32 bits. */
 #define A(x) ((uint32_t)(x))
 
 static FakeHost *host;
@@ -41,7 +41,7 @@ static void teardown(void)
     fake_host_free(host);
 }
 
-/* Page n of region memory: far apart, backwards. */
+/* Address of page n of region memory: far apart, in descending order. */
 static uint64_t page_at(unsigned n)
 {
     return 0x100000000ull - n * 0x10000ull;
@@ -96,7 +96,7 @@ static uint32_t create_memory(uint64_t iova, uint64_t length, unsigned pages,
     return key;
 }
 
-/* Creation that fails leaves the pages with the caller. */
+/* If creation fails, the caller still owns the pages. */
 static void check_create(RoceMrInit init, int want)
 {
     uint32_t key = 0;
@@ -110,7 +110,7 @@ static void check_create(RoceMrInit init, int want)
     }
 }
 
-/* Overwritten by the next. */
+/* The next call overwrites the result. */
 static const RoceAccess *access_to(uint32_t key, RocePd pd, uint32_t qpn,
                                    uint64_t address, uint64_t length,
                                    uint32_t rights)
@@ -186,7 +186,7 @@ static void index_is_reused_as_late_as_possible(void)
     second = create_memory(0, 1, 1, ALL);
     CHECK_EQ(roce_mr_table_destroy(table, second), 0);
     CHECK_EQ(roce_mr_table_destroy(table, first), 0);
-    /* fresh indices first */
+    /* unused indices first */
     for (unsigned i = 0; i < TABLE - 3; i++) {
         key = create_memory(0, 1, 1, ALL);
         CHECK(key != first && key != second);
@@ -241,7 +241,8 @@ static void reset_forgets_everything(void)
     teardown();
 }
 
-/* Also those that still wait when the table goes: the leak check looks. */
+/* Long page lists are freed in parts. The leak check sees that the table frees
+ * the rest. */
 static void long_page_lists_go_bit_by_bit(void)
 {
     uint32_t key;
@@ -337,7 +338,8 @@ static void good_registrations_at_the_edges(void)
     teardown();
 }
 
-/* Device memory: its pages are the host's to tell; no bytes grant nothing. */
+/* The host translates pages of device memory. A region of 0 bytes grants no
+ * access. */
 static void device_memory(void)
 {
     RoceFlushRange all;
@@ -505,7 +507,7 @@ static void first_failure_decides(void)
     teardown();
 }
 
-/* IBTA C9-88: no key is looked at for no bytes. */
+/* IBTA C9-88: an access of 0 bytes does not check its key. */
 static void no_bytes_need_no_key(void)
 {
     const RoceMr *mr;
@@ -649,7 +651,7 @@ static void dma_region_is_all_dma_addresses(void)
     CHECK(roce_mr_write(table, grant(key, page_at(0) + 77, 1, LOCAL),
                         page_at(0) + 77, &byte, 1));
     CHECK_EQ(*fake_memory(host, page_at(0) + 77, 1), 9);
-    /* Where device memory begins it ends. */
+    /* The DMA region ends where device memory begins. */
     CHECK_EQ(check(key, 0, ROCE_ADDRESS_DM, 0), 0);
     CHECK_EQ(check(key, 1, ROCE_ADDRESS_DM, 0), FAKERNIC_VENDOR_KEY_BOUNDS);
     CHECK_EQ(check(key, 0, UINT64_MAX, 0), FAKERNIC_VENDOR_KEY_BOUNDS);
@@ -812,7 +814,7 @@ static void bad_entries_are_refused(void)
     make_sges(sge);
     CHECK_EQ(roce_sgl_check(table, &(RoceSgl) { PD, sge, SGES }, A(LOCAL)), 0);
     CHECK_EQ(roce_sgl_check(table, &(RoceSgl) { PD, NULL, 0 }, A(LOCAL)), 0);
-    /* beyond the region: what lies within may be used all the same */
+    /* an SGE longer than its region: the bytes within can be used */
     sge[2].length = 5 * KIB4;
     CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 100, buf, 1),
              0);
@@ -821,7 +823,7 @@ static void bad_entries_are_refused(void)
              FAKERNIC_VENDOR_KEY_BOUNDS);
     CHECK_EQ(roce_sgl_check(table, &(RoceSgl) { PD, sge, SGES }, 0),
              FAKERNIC_VENDOR_KEY_BOUNDS);
-    /* not touched, not looked at */
+    /* 0 bytes: neither accessed nor checked */
     CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD, sge, SGES }, 0, buf, 100),
              0);
     CHECK_EQ(roce_sgl_gather(table, &(RoceSgl) { PD + 1, sge, SGES }, 0, buf,
@@ -901,7 +903,7 @@ static void fast_reg_lives_through_its_states(void)
     CHECK(roce_mr_read(table, grant(key + 1, 0x9005, KIB4, RD), 0x9005, buf,
                        KIB4));
     check_pattern(buf, 0, KIB4);
-    /* not twice without invalidation */
+    /* a second registration needs an invalidation first */
     check_reg(reg_wr(key + 2, 0, 1, 1, LOCAL), FAKERNIC_VENDOR_KEY_STATE);
     CHECK_EQ(roce_mr_invalidate(table, key + 1, PD, 0, false), 0);
     CHECK_EQ(check(key + 1, 0x9005, 1, 0), FAKERNIC_VENDOR_KEY_STATE);
@@ -956,13 +958,13 @@ static void invalidation_by_owner_and_peer(void)
              FAKERNIC_VENDOR_KEY_PD);
     CHECK_EQ(roce_mr_invalidate(table, key + 1, PD, 0, true),
              FAKERNIC_VENDOR_KEY_TAG);
-    /* the peer was given nothing */
+    /* the peer has no access right, so it may not invalidate */
     CHECK_EQ(roce_mr_invalidate(table, key, PD, 0, true),
              FAKERNIC_VENDOR_KEY_ACCESS);
     CHECK_EQ(roce_mr_invalidate(table, key, PD, 0, false), 0);
     check_reg(reg_wr(key, 0, 1, 1, LOCAL | WR), 0);
     CHECK_EQ(roce_mr_invalidate(table, key, PD, 0, true), 0);
-    /* the owner after the peer is fine, the peer twice is not */
+    /* the owner may invalidate after the peer, the peer only once */
     CHECK_EQ(roce_mr_invalidate(table, key, PD, 0, false), 0);
     CHECK_EQ(roce_mr_invalidate(table, key, PD, 0, true),
              FAKERNIC_VENDOR_KEY_STATE);
@@ -995,7 +997,7 @@ static uint16_t bind(RoceSendWr wr)
     return roce_mr_bind_mw(table, PD, 3, &wr);
 }
 
-/* The key with the next tag: the index does not change. */
+/* The key with the next tag and the same index. */
 static uint32_t next_key(uint32_t key)
 {
     return (key & ~0xffu) | ((key + 1) & 0xff);
@@ -1021,7 +1023,7 @@ static void type_1_window_binds_and_rebinds(void)
     CHECK(roce_mr_read(table, grant_qp(bound, 99, 0x1fc0, 100, RD), 0x1fc0, buf,
                        100));
     check_pattern(buf, 0xfc0, 100);
-    /* local use is not what a window is for */
+    /* a window grants no local access */
     CHECK_EQ(check(bound, 0x1f80, 1, 0), FAKERNIC_VENDOR_KEY_ACCESS);
     CHECK_EQ(check(bound, 0x1f80, 1, LOCAL), FAKERNIC_VENDOR_KEY_ACCESS);
     CHECK_EQ(bind(bind_wr(bound, next_key(bound), mr, 0x1000, 8, WR)), 0);
@@ -1082,7 +1084,7 @@ static void type_2_window_belongs_to_its_qp(void)
                            &found), FAKERNIC_VENDOR_KEY_QP);
     CHECK_EQ(roce_mr_check(table, access_to(mw, PD + 1, 3, 0x1000, 1, A(RD)),
                            &found), FAKERNIC_VENDOR_KEY_PD);
-    /* bound already; no unbinding by binding */
+    /* bound already; a bind of length 0 does not unbind type 2 */
     CHECK_EQ(bind(bind_wr(mw, mw, mr, 0x1000, 1, RD)), FAKERNIC_VENDOR_BIND);
     CHECK_EQ(bind(bind_wr(mw, mw, 0, 0, 0, 0)), FAKERNIC_VENDOR_BIND);
     CHECK_EQ(roce_mr_invalidate(table, mw, PD, 4, true),
@@ -1113,7 +1115,7 @@ static void windows_of_a_qp_go_bit_by_bit(void)
 
         CHECK_EQ(roce_mr_bind_mw(table, PD, 4, &wr), 0);
     }
-    /* one from the middle, the first and the last by other ways */
+    /* some windows are freed by other ways first */
     CHECK_EQ(roce_mr_invalidate(table, mw[2], PD, 3, false), 0);
     CHECK_EQ(roce_mr_table_mw_destroy(table, mw[4]), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mr_table_mw_destroy(table, mw[0]), FAKERNIC_CMD_OK);
@@ -1191,7 +1193,7 @@ static void bad_bindings_are_refused(void)
              FAKERNIC_VENDOR_KEY_BOUNDS);
     wr = bind_wr(mw, next, mr, 0x1000, 1, RD);
     CHECK_EQ(roce_mr_bind_mw(table, PD + 1, 3, &wr), FAKERNIC_VENDOR_KEY_PD);
-    /* none of them has moved the key */
+    /* none of the refused binds has changed the key */
     CHECK_EQ(bind(bind_wr(mw, next, read_only, 0x1000, 1, RD)), 0);
     teardown();
 }
@@ -1219,7 +1221,7 @@ static void bound_region_stays(void)
     /* neither command takes the other's keys */
     CHECK_EQ(roce_mr_table_destroy(table, mw), FAKERNIC_CMD_BAD_ID);
     CHECK_EQ(roce_mr_table_mw_destroy(table, mr), FAKERNIC_CMD_BAD_ID);
-    /* a window may go while it is bound; that frees its region */
+    /* a bound window can be destroyed, which releases its region */
     CHECK_EQ(roce_mr_table_mw_destroy(table, mw), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mr_table_destroy(table, mr), FAKERNIC_CMD_OK);
     teardown();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * On-demand paging: the bounded table of pages, what a region of them may be,
- * and how requester and responder wait for pages that are not there. The pages
- * of these tests are those of the hosts' memory, under other addresses.
+ * On-demand paging: the bounded table of pages, valid regions, and the waits of
+ * requester and responder for absent pages. The pages of these tests are those
+ * of the hosts' memory at other addresses.
  */
 #define PAIR_QPS 512
 #include "pair.h"
@@ -10,7 +10,7 @@
 #include "engine.h"
 #include "odp.h"
 
-#define BASE 0x7f0000000000u    /* of the regions */
+#define BASE 0x7f0000000000u    /* address of the regions */
 #define PAGE 4096u
 #define ALL (FAKERNIC_ACCESS_LOCAL_WRITE | FAKERNIC_ACCESS_REMOTE_WRITE |  \
              FAKERNIC_ACCESS_REMOTE_READ | FAKERNIC_ACCESS_REMOTE_ATOMIC | \
@@ -53,7 +53,7 @@ static uint32_t odp_random(uint32_t below)
 #define MODEL_CHUNKS 5u
 #define MODEL_KEYS 23u
 
-/* The oldest chunk goes, exactly that; against a queue of what there is. */
+/* A full table drops exactly its oldest chunk. A queue is the model. */
 static void table_is_bounded(void)
 {
     RoceOdp *odp = roce_odp_new(MODEL_CHUNKS, 4, 4, 0);
@@ -141,7 +141,7 @@ static void chain_choose(uint64_t seed, uint64_t number[CHAIN])
     roce_odp_free(odp);
 }
 
-/* Looks that it takes to find each of these chunks once. */
+/* The number of looks to find each of these chunks once. */
 static uint64_t chain_looks(uint64_t seed, const uint64_t number[CHAIN])
 {
     RoceOdp *odp = roce_odp_new(64, 4, 8, seed);
@@ -190,7 +190,8 @@ static RoceMrInit odp_init(uint64_t iova, uint64_t length, uint32_t access)
     };
 }
 
-/* All of a host's memory at BASE, no page of it there; replaces its key. */
+/* A region of all the host's memory at BASE without present pages. Its key
+ * replaces the host's. */
 static void odp_region(PairHost *h)
 {
     RoceMrInit init = odp_init(BASE, PAIR_SIZE, ALL);
@@ -310,7 +311,7 @@ static void bad_updates_are_refused(void)
     PairHost h;
 
     pair_host_init(&h, 1);
-    good.key = h.key;                   /* not such a region */
+    good.key = h.key;                   /* not an on-demand region */
     CHECK_EQ(roce_mr_update_pages(h.r, &good), FAKERNIC_CMD_BAD_ID);
     CHECK_EQ(roce_mr_create(h.r, &init, &good.key), FAKERNIC_CMD_OK);
     CHECK_EQ(roce_mr_update_pages(h.r, &good), FAKERNIC_CMD_OK);
@@ -340,7 +341,7 @@ static void bad_updates_are_refused(void)
     fake_host_free(h.host);
 }
 
-/* A report in pieces wakes no waiter of a later page; its work is counted. */
+/* A report in parts wakes no waiter of a later page. Its work is counted. */
 static void updates_come_in_pieces(void)
 {
     enum { PAGES = 1200, PIECE = 500 };
@@ -381,7 +382,7 @@ static void updates_come_in_pieces(void)
     fake_host_free(h.host);
 }
 
-/* A window keeps a region's pages in mind: there are none to keep. */
+/* A window needs the pages of its region, and an on-demand region has none. */
 static void windows_are_refused(void)
 {
     uint32_t key;
@@ -405,7 +406,7 @@ static void windows_are_refused(void)
 
 /* ---- the requester ------------------------------------------------------- */
 
-/* No page, no packet, and no retry counted, however long it takes. */
+/* Without the page no packet is sent and no retry counted, however long. */
 static void sends_wait_for_their_data(void)
 {
     static const uint8_t types[] = {
@@ -441,7 +442,7 @@ static void sends_wait_for_their_data(void)
     }
 }
 
-/* A page goes away in the middle of a message. */
+/* A page becomes absent in the middle of a message. */
 static void page_gone_in_a_message(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_RC, FAKERNIC_QP_UC };
@@ -469,7 +470,8 @@ static void page_gone_in_a_message(void)
     }
 }
 
-/* READ and atomic answers wait for their place, and are asked for again. */
+/* A READ or atomic response whose page is absent is dropped. The requester
+ * waits for the page and requests the response again. */
 static void answers_wait_for_their_place(void)
 {
     uint64_t before = 5, after;
@@ -507,7 +509,7 @@ static void answers_wait_for_their_place(void)
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_IMPLIED_NAK), 0);
 }
 
-/* Refused pages, and a key that goes away, end the wait with an error. */
+/* A refused page, or the end of the key, ends the wait with an error. */
 static void waiting_sends_may_fail(void)
 {
     unsigned i;
@@ -534,8 +536,9 @@ static void waiting_sends_may_fail(void)
 }
 
 /*
- * A page may be asked for twice before the host answers. When the second answer
- * comes, the page has been used and is gone: it must spoil nothing later.
+ * The engine may request a page twice before the host answers. When the second
+ * answer comes, the page was used and is absent again. That answer must fail no
+ * later request.
  */
 static void late_refusals_harm_nobody(void)
 {
@@ -559,7 +562,7 @@ static void late_refusals_harm_nobody(void)
     }
 }
 
-/* ERR flushes what waits; RESET forgets that it did. */
+/* ERR flushes waiting requests, and RESET ends the wait. */
 static void waiting_qps_change_their_state(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
@@ -614,10 +617,11 @@ static void receives_wait_for_their_pages(void)
     }
 }
 
-/* A peer with few tries waits longer each time, so that they last. */
+/* The RNR timer grows with each NAK, so that a peer with few retries does not
+ * use them up. */
 static void waits_grow_while_a_page_is_missing(void)
 {
-    /* Table 45 from the attribute on, every second entry, in us. */
+    /* Every second entry of table 45, from the attribute on, in us. */
     static const unsigned waits[] = { 640, 1280, 2560, 5120, 10240, 20480,
                                       40960, 40960 };
     static const uint8_t fixed[] = { 0, 24, 25, 31 };
@@ -646,7 +650,7 @@ static void waits_grow_while_a_page_is_missing(void)
         CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK),
                  (k + 1) * TEST_COUNT(waits));
         CHECK_EQ(odp_update(&p.b, ROCE_PAGES_WRITABLE, BASE + k * PAGE, 1), 0);
-        /* The next packet without a page starts the count again. */
+        /* The next packet without a page starts with the attribute again. */
         pair_run_until(&p, p.now + LATE);
         pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     }
@@ -663,7 +667,7 @@ static void waits_grow_while_a_page_is_missing(void)
     }
 }
 
-/* All that a peer may do with memory that is not there; atomics once. */
+/* Every request of a peer waits for absent pages. Atomics are executed once. */
 static void requests_wait_for_their_pages(void)
 {
     static const uint8_t opcodes[] = {
@@ -716,7 +720,8 @@ static void requests_wait_for_their_pages(void)
     }
 }
 
-/* The rest of an answer waits, and so does the ACK of what came behind it. */
+/* The rest of a READ response waits for its page, and so does the ACK of the
+ * request behind the READ. */
 static void answer_waits_in_the_middle(void)
 {
     RoceSendWr wr;
@@ -832,7 +837,7 @@ static void writing_needs_a_writable_page(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
 }
 
-/* A flush has nothing to do where nothing is. */
+/* FLUSH skips absent pages. */
 static void flush_takes_the_pages_there_are(void)
 {
     RoceSendWr wr;
@@ -902,7 +907,7 @@ static void datagrams(void)
     CHECK_EQ(p.a.host->page_count, 1);
     CHECK(odp_serve(&p.a, ROCE_PAGES_READABLE));
     /*
-     * Nobody waits for a datagram's receiver: it is lost, its receive is not.
+     * UD does not wait for the receiver's page: it drops the datagram only.
      */
     CHECK(pair_step(&p, &p.a, &p.b));
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_UD_NO_BUFFER), 1);
@@ -958,7 +963,7 @@ static void frames(void)
 
 /* ---- all together -------------------------------------------------------- */
 
-/* The whole address space as one region, its pages where the test says. */
+/* One region of the whole address space. The test chooses its pages. */
 static void implicit_region(void)
 {
     RoceMrInit init = odp_init(0, UINT64_MAX, ALL);
@@ -973,7 +978,7 @@ static void implicit_region(void)
     odp_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
     CHECK_MEM(p.b.memory + 100, p.a.memory + 100, 2 * PAGE);
-    /* The last byte there is is not in it. */
+    /* The last byte of the address space is not in the region. */
     wr.rdma.remote_address = UINT64_MAX;
     wr.sge[0].length = 1;
     pair_send(&p, &p.a, &wr);
@@ -981,7 +986,7 @@ static void implicit_region(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_REM_ACCESS_ERR);
 }
 
-/* Takes a few pages of a host away, as memory pressure does. */
+/* Removes a few pages of a host, as memory pressure does. */
 static void odp_evict(PairHost *h)
 {
     CHECK_EQ(odp_update(h, ROCE_PAGES_ABSENT,
@@ -1055,7 +1060,7 @@ static void pages_come_and_go(void)
 
 #define FIRST(set) ((uint64_t)(set) << 32)
 
-/* An owner that wants ever more loses its own pages, nobody else does. */
+/* An owner that sets more and more pages displaces only its own. */
 static void nobody_loses_his_share(void)
 {
     RoceOdp *odp = roce_odp_new(256, 4, 32, 0);
@@ -1071,7 +1076,7 @@ static void nobody_loses_his_share(void)
     for (set = 0; set < 40; set++) {
         CHECK_EQ(roce_odp_get(odp, 1, FIRST(set)), 0x1001);
     }
-    /* One that comes later gets his at the cost of those who have more. */
+    /* A new owner gets its share from owners that have more. */
     for (set = 0; set < 40; set++) {
         roce_odp_set(odp, 20, 3, FIRST(set), 0x3001);
     }
@@ -1079,7 +1084,7 @@ static void nobody_loses_his_share(void)
         CHECK_EQ(roce_odp_get(odp, 20, FIRST(set)), 0x3001);
         CHECK_EQ(roce_odp_get(odp, 1, FIRST(set)), 0x1001);
     }
-    /* What is given back is nobody's. */
+    /* Cleared chunks are free for every owner. */
     roce_odp_clear(odp, 1, 0, UINT64_MAX);
     for (set = 0; set < 60; set++) {
         roce_odp_set(odp, 20, 3, FIRST(set), 0x3001);
@@ -1092,7 +1097,7 @@ static void nobody_loses_his_share(void)
 
 #define SETS 40u
 
-/* Those of a region that are still there. */
+/* The number of pages of a region that are still present. */
 static unsigned odp_sets(RoceOdp *odp, uint32_t region)
 {
     unsigned count = 0;
@@ -1116,8 +1121,8 @@ static void odp_flood(RoceOdp *odp, uint32_t region, uint32_t owner,
 }
 
 /*
- * Nor does one region to another of the same owner: a peer may have the key of
- * one that spans all addresses.
+ * A region takes no pages from another region of the same owner either. A peer
+ * may have the key of a region that spans all addresses.
  */
 static void no_region_loses_its_share(void)
 {
@@ -1126,18 +1131,18 @@ static void no_region_loses_its_share(void)
     odp_flood(odp, 1, 1, SETS);
     odp_flood(odp, 2, 1, 1000);
     CHECK_EQ(odp_sets(odp, 1), SETS);
-    /* One that comes later gets its own at the cost of that one alone. */
+    /* A new region gets its share only from the large one. */
     odp_flood(odp, 3, 1, SETS);
     odp_flood(odp, 2, 1, 1000);
     CHECK_EQ(odp_sets(odp, 1), SETS);
     CHECK_EQ(odp_sets(odp, 3), SETS);
-    /* Half is for another owner: they share the rest. */
+    /* Another owner gets half; these regions share the rest. */
     odp_flood(odp, 4, 2, SETS);
     odp_flood(odp, 2, 1, 1000);
     CHECK_EQ(odp_sets(odp, 4), SETS);
     CHECK_EQ(odp_sets(odp, 1), SETS);
     CHECK_EQ(odp_sets(odp, 3), SETS);
-    /* A region that is gone has no share; one that comes again has. */
+    /* A destroyed region has no share; a new one has. */
     roce_odp_clear(odp, 1, 0, UINT64_MAX);
     roce_odp_clear(odp, 3, 0, UINT64_MAX);
     roce_odp_clear(odp, 4, 0, UINT64_MAX);
@@ -1148,7 +1153,7 @@ static void no_region_loses_its_share(void)
     roce_odp_free(odp);
 }
 
-/* What a peer asks for takes no place away from what is there. */
+/* A peer's requests for absent pages displace no present page. */
 static void asking_takes_no_pages_away(void)
 {
     RoceMrInit other = odp_init(0, UINT64_MAX, ALL);
@@ -1178,7 +1183,7 @@ static void asking_takes_no_pages_away(void)
 
 #define HOGS 12u
 
-/* A QP that sends from one page of the region after the other. */
+/* A new QP that sends from this page of the region. */
 static void odp_sender(Pair *p, PairHost *h, uint32_t page)
 {
     RoceSendWr wr = odp_wr(p, page, FAKERNIC_SQ_SEND, page * PAGE, 8);
@@ -1189,9 +1194,8 @@ static void odp_sender(Pair *p, PairHost *h, uint32_t page)
 }
 
 /*
- * The host has room for two requests, and QPs with low numbers want pages that
- * are taken away again as soon as they came. One with a high number has its
- * turn all the same.
+ * The host has room for two requests. QPs with low numbers request pages that
+ * become absent again at once. A QP with a high number still gets its turn.
  */
 static void first_come_first_served(void)
 {
@@ -1252,7 +1256,7 @@ static void woken_for_own_pages_only(void)
 }
 
 #define CROWD 400u
-/* Largest number of wake-ups in one call. */
+/* The largest number of wake-ups in one call. */
 #define WAKES 256u
 
 /* Many QPs that wait for the same page. */
@@ -1293,8 +1297,8 @@ static uint32_t odp_frames(Pair *p)
 }
 
 /*
- * An answer for many goes to some of them at a time. Some of those who have not
- * had it go meanwhile, the next in turn among them, and others come.
+ * The engine wakes the waiters of a page in parts. Between two parts the next
+ * waiter is destroyed, and a QP that waits for another page is added.
  */
 static void crowd_is_woken_in_pieces(void)
 {
@@ -1348,11 +1352,12 @@ static void crowd_is_refused_at_once(void)
     pair_free(&p);
 }
 
-/* No region there has more than a share is at least, if this is full. */
+/* The chunks of a full table, in which no region has more than the minimum
+ * share. */
 #define FULL_CHUNKS 1024u
 #define CHUNK_BYTES ((uint64_t)ROCE_ODP_CHUNK * PAGE)
 
-/* Takes all chunks; no region has more than what a share is at least. */
+/* Fills all chunks. No region gets more than the minimum share. */
 static void odp_fill(Pair *p)
 {
     const uint64_t page = PAIR_MEMORY;
@@ -1383,7 +1388,7 @@ static void pair_init_full(Pair *p)
     odp_fill(p);
 }
 
-/* Both pages of what is wanted are there, and are the same. */
+/* Maps two pages for a request, both to the same memory. False: no request. */
 static bool odp_serve_two(Pair *p)
 {
     const uint64_t pages[2] = { PAIR_MEMORY, PAIR_MEMORY };
@@ -1399,8 +1404,8 @@ static bool odp_serve_two(Pair *p)
     return true;
 }
 
-/* A packet may be gathered from two chunks for each SGE: a share has room for
- * all of them, whatever the others hold. */
+/* A packet may be gathered from two chunks per SGE. A share has room for all of
+ * them, whatever other regions have. */
 static void share_is_enough_for_a_packet(void)
 {
     uint32_t answers = 0, frames, i;
@@ -1424,8 +1429,8 @@ static void share_is_enough_for_a_packet(void)
     pair_free(&p);
 }
 
-/* For each that waits, a place is to be found among many for what it is told:
- * that is work as well. */
+/* To refuse a page, the engine must find a place in the table for each waiter.
+ * It counts that work and does it in parts. */
 static void places_are_found_in_pieces(void)
 {
     RocePageUpdate update;
@@ -1458,8 +1463,8 @@ static void places_are_found_in_pieces(void)
     pair_free(&p);
 }
 
-/* So is a region taken from under them; and a call that cannot wait is not
- * overtaken by what one before it left. */
+/* The destruction of a region wakes its waiters in parts, too. A call that
+ * cannot wait first finishes the wake-ups that an earlier call left. */
 static void crowd_loses_its_region(void)
 {
     const uint64_t page = PAIR_MEMORY;
@@ -1496,8 +1501,7 @@ static void crowd_loses_its_region(void)
     pair_free(&p);
 }
 
-/* The host takes one after the other, and room for one is enough for all that
- * want the same; not at once. */
+/* Once the host has room, the waiting requests are passed on in parts. */
 static void crowd_asks_in_pieces(void)
 {
     uint64_t work;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * opcode.c against IBTA table 38 written down a second time, as the tables of
- * the specification are: which opcodes a service has, and which headers follow.
+ * opcode.c against a second copy of IBTA table 38, in the order of the
+ * specification: the opcodes of each service, and the headers that follow.
  */
 #include "harness.h"
 #include "opcode.h"
@@ -11,7 +11,7 @@
 #define BIT(n) (1u << (n))
 #define RC_CODES (UP_TO(0x14) | BIT(0x16) | BIT(0x17) | BIT(0x1c) | BIT(0x1d))
 #define UC_CODES UP_TO(0x0b)
-#define RC_RESERVED (~RC_CODES)        /* as requests that are refused */
+#define RC_RESERVED (~RC_CODES)        /* refused as requests */
 #define UD_CODES (BIT(0x04) | BIT(0x05))
 
 static const struct {
@@ -25,7 +25,7 @@ static const struct {
     { 0x60, ROCE_SERVICE_UD, UD_CODES },
     { 0x80, ROCE_SERVICE_CNP, BIT(0x01) },
     { 0xa0, ROCE_SERVICE_XRC, RC_CODES | RC_RESERVED },
-    /* Manufacturers': masked atomics where plain ones are. */
+    /* Manufacturer opcodes: masked atomics at the codes of plain ones. */
     { 0xc0, ROCE_SERVICE_RC, BIT(0x13) | BIT(0x14) },
     { 0xe0, ROCE_SERVICE_XRC, BIT(0x13) | BIT(0x14) },
 };

@@ -14,7 +14,8 @@ static void limit(Pair *p, PairHost *h, uint32_t kbps)
              FAKERNIC_CMD_OK);
 }
 
-/* Moves frames and time until nothing moves; the bytes that 'from' sent. */
+/* Moves frames and time until nothing is left. Returns the bytes that 'from'
+ * sent. */
 static uint64_t run_counting(Pair *p, PairHost *from, PairHost *to)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -118,8 +119,8 @@ static void static_rate_paces_requests_and_read_data(void)
         slow = read ? &p.b : &p.a;
         pair_qp(slow)->attr.av.static_rate = 2;
         pair_post_rdma(&p, 1, opcodes[i], 0, PAIR_SIZE);
-        /* The slow side's timers move the time; the other's ACK timer waits
-         * a quarter of a second and never comes to run. */
+        /* Time follows the slow side's timers. The other's ACK timer of a
+         * quarter of a second never runs. */
         bytes = run_counting(&p, slow, read ? &p.a : &p.b);
         check_duration(p.now, bytes, 2500 * MBIT);
         pair_expect(&p.a, read ? FAKERNIC_CQE_RDMA_READ
@@ -128,7 +129,8 @@ static void static_rate_paces_requests_and_read_data(void)
     }
 }
 
-/* 32 packets until one asks for an ACK take longer than the ACK timer. */
+/* The 32 packets up to the one that requests an ACK take longer than the ACK
+ * timer. That is no timeout. */
 static void own_slowness_is_no_timeout(void)
 {
     PAIR(p, FAKERNIC_QP_RC);
@@ -142,7 +144,7 @@ static void own_slowness_is_no_timeout(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
 }
 
-/* The peer has its time from the packet that asks, however late that went. */
+/* The ACK timer starts with the packet that requests an ACK. */
 static void ack_timer_starts_with_the_last_packet(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -163,7 +165,7 @@ static void ack_timer_starts_with_the_last_packet(void)
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
 }
 
-/* But a peer that says nothing when asked is found out. */
+/* A slow sender still detects a peer that does not answer. */
 static void slow_sender_still_finds_silence(void)
 {
     PAIR(p, FAKERNIC_QP_RC);
@@ -177,7 +179,7 @@ static void slow_sender_still_finds_silence(void)
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 4);
 }
 
-/* A QP that waits costs the others nothing, nor its own answers. */
+/* A QP that waits delays neither other QPs nor its own responses. */
 static void nobody_waits_for_a_slow_qp(void)
 {
     uint32_t slow;
@@ -193,7 +195,7 @@ static void nobody_waits_for_a_slow_qp(void)
     pair_send(&p, &p.b, &wr);
     pair_run(&p);
     pair_expect(&p.b, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
-    /* Another QP of the same host is as fast as ever. */
+    /* Another QP of the same host is not slower. */
     pair_create(&p.a, FAKERNIC_QP_RC);
     pair_create(&p.b, FAKERNIC_QP_RC);
     pair_connect(&p.a, &p.b, FAKERNIC_QP_RC);
@@ -202,13 +204,13 @@ static void nobody_waits_for_a_slow_qp(void)
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 3, FAKERNIC_WC_SUCCESS);
     CHECK_EQ(p.now, 0);
-    /* The slow one is woken by its timer only, and not before its turn. */
+    /* Only its timer wakes the slow QP, and not early. */
     CHECK(!roce_qp_find(p.a.r, slow)->listed);
     CHECK(roce_deadline(p.a.r) > 0);
     CHECK(roce_deadline(p.a.r) < ROCE_TIME_NEVER);
 }
 
-/* An ACK that stands before a READ answer does not wait with it. */
+/* An ACK before a READ response does not wait with it. */
 static void ack_passes_a_waiting_read_answer(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -225,7 +227,7 @@ static void ack_passes_a_waiting_read_answer(void)
     CHECK(pair_take(&p, &p.b, buf, &packet));
     CHECK_EQ(packet.opcode, ROCE_BTH_ACK);
     CHECK_EQ(packet.psn, PAIR_PSN);
-    /* A later one does: it would show a gap. */
+    /* A later ACK waits: it would show a gap. */
     CHECK(pair_step(&p, &p.a, &p.b));
     CHECK(!pair_take(&p, &p.b, buf, &packet));
     p.now = 1000000;
@@ -263,7 +265,7 @@ static void raw_packets_are_paced(void)
     for (i = 0; i < 4; i++) {
         pair_post(&p, i, FAKERNIC_SQ_SEND, 0, 1000);
     }
-    /* A thousand bytes at 8 Mbit/s are a millisecond: one at once, one each. */
+    /* 1,000 bytes at 8 Mbit/s take 1 ms. Two leave at once, then one per ms. */
     p.now = 5000000;
     CHECK_EQ(roce_output(p.a.r, p.now, buf, &loopback), 1000);
     CHECK_EQ(roce_output(p.a.r, p.now, buf, &loopback), 1000);
@@ -274,14 +276,14 @@ static void raw_packets_are_paced(void)
     roce_tick(p.a.r, 6000000);
     CHECK_EQ(roce_output(p.a.r, 6000000, buf, &loopback), 1000);
     CHECK_EQ(roce_output(p.a.r, 6000000, buf, &loopback), 0);
-    /* Woken late: what was missed is caught up with, not more. */
+    /* After a late wake-up the last frame leaves at once. */
     roce_tick(p.a.r, 90000000);
     CHECK_EQ(roce_output(p.a.r, 90000000, buf, &loopback), 1000);
     CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
     CHECK_EQ(fake_queue_left(p.a.host, FAKE_SQ, p.a.qpn), 0);
 }
 
-/* A QP that waits for its turn can be destroyed, and reset, and fail. */
+/* A QP that waits for the pacer can be destroyed, reset, or fail. */
 static void waiting_qp_can_go(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_RESET };
@@ -311,8 +313,8 @@ static void waiting_qp_can_go(void)
 }
 
 /*
- * It waits for the pacer, and then for its share of what may be in flight, of
- * which the answers are lost: its timer runs again.
+ * A QP waits for the pacer, then for its share of the window. The responses are
+ * lost, so its timer must run again.
  */
 static void wait_that_ends_leaves_a_timer(void)
 {
@@ -355,7 +357,7 @@ static void wait_that_ends_leaves_a_timer(void)
     }
 }
 
-/* It fails while it waits for the pacer, and then waits for nobody's answer. */
+/* A QP that fails while it waits for the pacer has no timer any more. */
 static void who_has_failed_has_no_timer(void)
 {
     RoceSendWr wr;

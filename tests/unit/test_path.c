@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Addresses: what an address vector and a GID make of a frame's headers (VLAN,
- * DSCP, hop limit, flow label, UDP source port), whose frame one is, and what a
- * datagram's completion reports.
+ * Addresses: the frame headers that an address vector and a GID produce (VLAN,
+ * DSCP, hop limit, flow label, UDP source port), which frames a host takes, and
+ * what a datagram's completion reports.
  */
 #include "pair.h"
 
@@ -24,7 +24,7 @@ static void path_rts(PairHost *h)
     CHECK_EQ(pair_modify(h, 0, PAIR_UC_RTS_MASK, &attr), 0);
 }
 
-/* A pair of UD QPs; the GIDs of index 1 are 'type' and 'vlan'. */
+/* A pair of UD QPs. The GIDs of index 1 have this type and VLAN. */
 static void path_init(Pair *p, uint8_t type, uint16_t vlan)
 {
     PairHost *hosts[2] = { &p->a, &p->b };
@@ -62,7 +62,7 @@ static RoceSendWr path_wr(const Pair *p, uint32_t length)
     return wr;
 }
 
-/* The next frame of host a; its length. */
+/* Takes the next frame of host a, and returns its length. */
 static size_t path_frame(Pair *p, const RoceSendWr *wr, uint8_t *buf)
 {
     bool loopback;
@@ -98,7 +98,7 @@ static void vlan_of_the_gid(void)
     CHECK_EQ(c->flags, FAKERNIC_CQE_GRH | FAKERNIC_CQE_VLAN);
     CHECK_EQ(c->vlan & 0xfff, 0x123);
     CHECK_EQ(c->sl, 5);
-    /* Another VLAN, and none at all, are not that GID's. */
+    /* Frames of another VLAN, or of none, are not for that GID. */
     buf[15] ^= 1;
     CHECK_EQ(roce_input(p.b.r, 0, buf, len), ROCE_INPUT_ETHERNET);
     memcpy(copy, buf, 12);
@@ -255,7 +255,7 @@ static void bad_address_vectors(void)
     }
 }
 
-/* Damage is counted where the frame was to go, and is nobody else's. */
+/* Only the destination counts a damaged frame. */
 static void damaged_frames(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -278,7 +278,7 @@ static void damaged_frames(void)
     pair_free(&p);
 }
 
-/* To a group: only datagrams, and only to the QPN of groups (IBTA 10.5.2). */
+/* A group gets only datagrams, and only to the QPN of groups (IBTA 10.5.2). */
 static void stray_multicast(void)
 {
     static const uint8_t group[16] = {
@@ -305,11 +305,11 @@ static void stray_multicast(void)
     pair_recv(&p.b, 2, 0, 40);
     pair_inject(&p, &p.b, &packet, NULL, 0);
     pair_expect(&p.b, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_SUCCESS);
-    pair_expect_none(&p.b);             /* attached twice is once */
+    pair_expect_none(&p.b);             /* attached twice, received once */
     pair_free(&p);
 }
 
-/* A responder whose GID goes away falls silent, and is not harmed by it. */
+/* A responder whose GID is removed sends nothing, and does not crash. */
 static void gid_gone_under_a_responder(void)
 {
     RoceGid none = { .type = FAKERNIC_GID_NONE };
@@ -333,7 +333,7 @@ static void gid_gone_under_a_responder(void)
     pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
 }
 
-/* The second of two WRITEs goes on another path: by its GID, by its QP. */
+/* A new GID, or a new path of the QP, applies to the next WRITE. */
 static void path_of_the_next_packet(void)
 {
     const uint8_t old_mac[6] = { 2, 0, 0, 0, 0, 1 };

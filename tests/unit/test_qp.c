@@ -118,7 +118,7 @@ static void query_tells_what_was_set(void)
     CHECK_EQ(roce_qp_query(p.a.r, 14, &attr), FAKERNIC_CMD_BAD_ID);
 }
 
-/* However far it has come, and which is which. */
+/* The first PSNs of a QP stay known after traffic, for each direction. */
 static void first_psns_stay(void)
 {
     RoceQpAttr attr;
@@ -175,7 +175,7 @@ static void err_flushes_both_queues_in_order(void)
     CHECK(fake_next_event(p.a.host) == NULL);
 }
 
-/* Receives ring no doorbell: a QP in error looks for them itself. */
+/* Receives ring no doorbell, so a QP in error polls for them. */
 static void err_flushes_what_is_posted_later(void)
 {
     PAIR(p, FAKERNIC_QP_RC);
@@ -190,8 +190,8 @@ static void err_flushes_what_is_posted_later(void)
 }
 
 /*
- * A QP that nothing is posted to is looked at less and less often, and a
- * receive that comes at last is flushed within the longest wait.
+ * A QP in error without receives polls less and less often. A receive that is
+ * posted later is flushed within the longest interval.
  */
 static void err_backs_off_without_receives(void)
 {
@@ -215,7 +215,7 @@ static void err_backs_off_without_receives(void)
     CHECK_EQ(roce_deadline(p.a.r), now + FAKERNIC_RQ_FLUSH_INTERVAL_NS);
 }
 
-/* A doorbell of its send queue makes an idle QP in ERR look at once. */
+/* A send doorbell makes an idle QP in ERR poll its receives at once. */
 static void err_looks_at_receives_after_a_send(void)
 {
     RoceTime now = 0;
@@ -270,7 +270,7 @@ static void sends_wait_for_rts(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
 }
 
-/* RTR: the first request is reported, once. */
+/* In RTR the first request causes one event. */
 static void first_request_establishes_communication(void)
 {
     RoceSendWr wr;
@@ -293,7 +293,7 @@ static void first_request_establishes_communication(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
 }
 
-/* A QP that has gone from RESET to RTR. */
+/* Moves a QP through RESET to RTR. */
 static void to_rtr(Pair *p, PairHost *h, PairHost *peer)
 {
     uint32_t mask = p->type == FAKERNIC_QP_UC ? PAIR_UC_RTR_MASK
@@ -308,7 +308,7 @@ static void to_rtr(Pair *p, PairHost *h, PairHost *peer)
     CHECK_EQ(modify(h, mask, &attr, &bad), FAKERNIC_CMD_OK);
 }
 
-/* A request of another time is not the first of this connection. */
+/* A request with another PSN is not the first one of this connection. */
 static void stale_request_establishes_nothing(void)
 {
     RocePacket packet;
@@ -320,7 +320,7 @@ static void stale_request_establishes_nothing(void)
     packet.psn = PAIR_PSN - 1;
     pair_inject(&p, &p.b, &packet, "abcd", 4);
     CHECK(fake_next_event(p.b.host) == NULL);
-    /* It need not find a receive. */
+    /* The first request counts even without a receive. */
     packet.psn = PAIR_PSN;
     pair_inject(&p, &p.b, &packet, "abcd", 4);
     pair_expect_event(&p.b, FAKERNIC_EVENT_COMM_ESTABLISHED);
@@ -346,7 +346,7 @@ static void uc_message_establishes_communication(void)
     pair_expect_event(&p.b, FAKERNIC_EVENT_COMM_ESTABLISHED);
 }
 
-/* SQD finishes what was begun, starts nothing, and says when. */
+/* SQD finishes what was begun, starts nothing, and reports the end. */
 static void sqd_drains_and_resumes(void)
 {
     RoceSendWr wr;
@@ -375,7 +375,7 @@ static void sqd_drains_and_resumes(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
 }
 
-/* B receives from SRQ 5, and a receive to post to it. */
+/* b receives from SRQ 5. Returns a receive to post to it. */
 static RoceRecvWr srq_init(Pair *p)
 {
     RoceQpInit init = {
@@ -415,7 +415,8 @@ static void srq_receives_are_not_flushed(void)
 }
 
 /*
- * The QP ends in the middle of a message, and would be the last to know of it.
+ * The QP is destroyed or reset in the middle of a message. Its receive of the
+ * SRQ must be flushed, as nothing else would report it.
  */
 static void srq_receive_is_flushed_with_its_qp(void)
 {
@@ -537,7 +538,7 @@ static void engine_reset_destroys_everything(void)
     pair_expect_none(&p.a);
 }
 
-/* SQD lets max_dest_rd_atomic shrink under READs that are still to answer. */
+/* In SQD max_dest_rd_atomic may shrink while READs wait for their response. */
 static void shrunk_grant_still_answers(void)
 {
     RoceQpAttr attr = { .max_dest_rd_atomic = 1 };
@@ -565,7 +566,7 @@ static void shrunk_grant_still_answers(void)
     }
 }
 
-/* A READ that waited for its turn can have none once there are to be none. */
+/* A READ waits for a resource. When max_rd_atomic becomes 0, it fails. */
 static void waiting_read_is_refused_without_resources(void)
 {
     RoceQpAttr attr = { .max_rd_atomic = 0 };
@@ -592,7 +593,7 @@ static void waiting_read_is_refused_without_resources(void)
     CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_ERR);
 }
 
-/* What happens to a QP counts in its own set as in the engine's. */
+/* Events of a QP count in its set of counters and in the engine's. */
 static void counters_of_one_qp(void)
 {
     uint64_t mine[FAKERNIC_STAT_COUNT] = { 0 };
@@ -624,13 +625,13 @@ static void counters_of_one_qp(void)
             CHECK_EQ(mine[i], pair_stat(&p.a, i));
         }
     }
-    /* None any more, and nothing is written after that. */
+    /* Without a set, the old one does not change any more. */
     CHECK_EQ(roce_qp_set_counters(p.a.r, p.a.qpn, NULL), FAKERNIC_CMD_OK);
     pair_inject(&p, &p.a, &packet, NULL, 0);
     CHECK_EQ(mine[FAKERNIC_STAT_TX_RNR_NAK], 1);
 }
 
-/* From the Ethernet header to the ICRC, in IPv4. */
+/* Counters of bytes include everything from Ethernet header to ICRC. */
 static void bytes_of_frames(void)
 {
     const uint64_t write = 14 + 20 + 8 + 12 + 16 + 64 + 4;

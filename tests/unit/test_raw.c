@@ -49,7 +49,7 @@ static void frames_leave_as_they_are(void)
     CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 42);
     CHECK(!loopback);
     CHECK_MEM(buf, h.memory, 42);
-    pair_expect_none(&h);       /* it is complete once it has gone */
+    pair_expect_none(&h);       /* it completes after it was sent */
     CHECK_EQ(roce_output(h.r, 0, buf, &loopback), 0);
     pair_expect(&h, FAKERNIC_CQE_SEND, 3, FAKERNIC_WC_SUCCESS);
     raw_free(&h);
@@ -122,7 +122,7 @@ static void only_raw_qps_take_frames(void)
     pair_expect_none(&p.a);
 }
 
-/* Ethernet for this host, and RoCEv2 for another's address. */
+/* The port gets Ethernet frames, and RoCEv2 frames to other addresses. */
 static void what_is_not_ours_goes_to_the_port(void)
 {
     uint8_t frame[ROCE_FRAME_MAX] = { [12] = 0x08, 0x06 };
@@ -168,7 +168,7 @@ static void tags_are_put_in(void)
     raw_free(&h);
 }
 
-/* The MTU, and the longest frame there can be, are of frames with their tag. */
+/* The tag of a frame counts for the MTU and for the longest frame. */
 static void tags_count(void)
 {
     static const struct {
@@ -182,7 +182,7 @@ static void tags_count(void)
         { ROCE_FRAME_MAX - 4, 9004, FAKERNIC_WC_SUCCESS, ROCE_FRAME_MAX,
           { 0 } },
         { ROCE_FRAME_MAX - 3, 9004, FAKERNIC_WC_LOC_LEN_ERR, 0, { 0 } },
-        /* One that has a tag; or two, of which only so many count. */
+        /* Frames that have one tag or two; the MTU excludes only one. */
         { 1518, 1500, FAKERNIC_WC_SUCCESS, 1522, { 0x88, 0xa8 } },
         { 1519, 1500, FAKERNIC_WC_SUCCESS, 0, { 0x88, 0xa8 } },
         { 1518, 1500, FAKERNIC_WC_SUCCESS, 1522,
@@ -221,9 +221,9 @@ static void tags_are_taken_off(void)
         { 100, true, { 0x81, 0x00, 0xef, 0xff, 0x08, 0x00 }, true, 0xefff },
         { 100, true, { 0x81, 0x00, 0x00, 0x00, 0x08, 0x00 }, true, 0 },
         { 18, true, { 0x81, 0x00, 0x00, 0x07, 0x08, 0x00 }, true, 7 },
-        /* One of two. */
+        /* The first of two tags. */
         { 100, true, { 0x81, 0x00, 0, 1, 0x81, 0x00, 0, 2 }, true, 1 },
-        /* A type that is not there; none; another tag's; as it came. */
+        /* Cut-off type; no tag; another kind of tag; stripping is off. */
         { 17, true, { 0x81, 0x00, 0, 1, 0x08 }, false, 0 },
         { 100, true, { 0x08, 0x00 }, false, 0 },
         { 100, true, { 0x88, 0xa8, 0, 1, 0x81, 0x00, 0, 2 }, false, 0 },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * RC between two engines: data, completions, loss, duplicates, NAKs, errors.
- * What needs requests in one direction only runs over XRC too.
+ * Tests with requests in only one direction also run over XRC.
  */
 #include "pair.h"
 
@@ -59,7 +59,7 @@ static void read_arrives(void)
     CHECK_EQ(p.a.host->completions[0].byte_count, 100000);
 }
 
-/* Whole packets, one more, one less, none: the edges of segmentation. */
+/* Edges of segmentation: no byte, whole packets, one byte more or less. */
 static void lengths_at_the_edges(void)
 {
     static const uint32_t lengths[] = { 0, 1, 255, 256, 257, 511, 512, 513 };
@@ -108,7 +108,7 @@ static void inline_and_unsignaled(void)
     pair_expect(&p.b, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_SUCCESS);
 }
 
-/* Every single frame lost, one after the other, in a mixed workload. */
+/* In a mixed workload each frame is lost in turn. */
 static void any_frame_lost_is_recovered(void)
 {
     unsigned direction, n, limit = 1;
@@ -181,7 +181,8 @@ static void lost_ack_is_asked_for_again(void)
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 1);
 }
 
-/* An ACK of the whole message behind its first packet would be a surprise. */
+/* A duplicate gets an ACK only if it requests one, as an ACK of the whole
+ * message in reply to its first packet would be unexpected. */
 static void duplicate_is_acknowledged_if_it_asks(void)
 {
     static const uint8_t data[2 * PAIR_MTU];
@@ -247,7 +248,7 @@ static void rnr_waits_for_a_receive(void)
     CHECK_MEM(p.b.memory + 4096, p.a.memory, 600);
 }
 
-/* A copy of the packet found a receive: its ACK ends the wait. */
+/* A copy of the packet finds a receive. Its ACK ends the RNR wait. */
 static void ack_ends_an_rnr_wait(void)
 {
     RocePacket packet;
@@ -272,7 +273,7 @@ static void ack_ends_an_rnr_wait(void)
     CHECK_EQ(roce_deadline(p.a.r), ROCE_TIME_NEVER);
 }
 
-/* rxe also NAKs the packets behind the one that found no receive. */
+/* rxe also sends a NAK for packets behind the one that found no receive. */
 static void sequence_nak_behind_an_rnr_nak_is_stale(void)
 {
     static const uint8_t nak = ROCE_AETH_NAK | ROCE_NAK_SEQUENCE;
@@ -284,7 +285,7 @@ static void sequence_nak_behind_an_rnr_nak_is_stale(void)
     pair_post(&p, 0, FAKERNIC_SQ_SEND, 0, 0);
     for (i = 0; i < 20; i++) {
         pair_run(&p);
-        /* The peer is slow: its NAK comes when the wait is over. */
+        /* The NAK of a slow peer arrives after the wait. */
         p.now = roce_deadline(p.a.r);
         roce_tick(p.a.r, p.now);
         packet = pair_packet(&p.b, &p.a, ROCE_BTH_ACK, PAIR_PSN);
@@ -299,7 +300,7 @@ static void sequence_nak_behind_an_rnr_nak_is_stale(void)
     pair_run_until(&p, p.now + 640000);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 0, FAKERNIC_WC_SUCCESS);
 
-    /* The next packet is another one: a NAK of it is about a lost one. */
+    /* A NAK of the next packet reports a loss. */
     pair_lose(&p.a, 1);
     for (i = 1; i < 3; i++) {
         pair_post(&p, i, FAKERNIC_SQ_SEND, 0, 0);
@@ -320,7 +321,8 @@ static void rnr_retries_are_limited(void)
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_RNR_NAK), 4);
 }
 
-/* Only the packet with the immediate needs the receive; its data waits too. */
+/* Only the packet with the immediate needs the receive, and waits with its
+ * data. */
 static void write_imm_waits_for_a_receive(void)
 {
     Pair p;
@@ -412,7 +414,8 @@ static void receive_without_memory_is_a_remote_operation_error(void)
     pair_free(&p);
 }
 
-/* perftest posts such receives; only what is written is judged. */
+/* perftest posts such receives. Only the bytes that are written must be in the
+ * region. */
 static void receive_may_be_longer_than_its_region(void)
 {
     static const struct {
@@ -439,7 +442,7 @@ static void receive_may_be_longer_than_its_region(void)
     }
 }
 
-/* What was sent before completes; what comes after is flushed. */
+/* Earlier requests complete, later ones are flushed. */
 static void local_error_waits_for_its_turn(void)
 {
     Pair p;
@@ -533,7 +536,7 @@ static void atomics_return_the_value_before(void)
     pair_free(&p);
 }
 
-/* The answer is lost: the peer repeats it, and adds once. */
+/* The response is lost. The peer repeats it, but adds only once. */
 static void atomic_is_executed_once(void)
 {
     Pair p;
@@ -558,7 +561,7 @@ static void atomic_is_executed_once(void)
     pair_free(&p);
 }
 
-/* Stored once, even when the answer is lost and it comes again. */
+/* An ATOMIC_WRITE is stored once, even if its response is lost. */
 static void atomic_write_is_executed_once(void)
 {
     Pair p;
@@ -585,7 +588,7 @@ static void atomic_write_is_executed_once(void)
     pair_free(&p);
 }
 
-/* The middle of a READ's answer is lost: only the rest is asked for. */
+/* The middle of a READ response is lost: only the rest is requested again. */
 static void read_resumes_where_it_broke(void)
 {
     PAIR(p, rc_service);
@@ -616,7 +619,7 @@ static void reads_are_limited_to_max_rd_atomic(void)
     CHECK_EQ(i, 4);
 }
 
-/* A peer with more READs than it was granted is refused. */
+/* The responder refuses more READs than it has granted. */
 static void responder_enforces_max_dest_rd_atomic(void)
 {
     RocePacket packet;
@@ -639,7 +642,7 @@ static void responder_enforces_max_dest_rd_atomic(void)
     pair_free(&p);
 }
 
-/* The count of resources ever taken starts over, without losing any. */
+/* The counter of used resources wraps without losing any. */
 static void resources_are_counted_for_ever(void)
 {
     unsigned i;
@@ -750,8 +753,8 @@ static void malformed_requests_are_refused(void)
     }
 }
 
-/* Answers nobody asked for change nothing. */
-/* Ends with different path MTUs: no packet longer than one's own is taken. */
+/* The ends have different path MTUs: each refuses packets longer than its
+ * own. */
 static void path_mtus_that_differ(void)
 {
     static const struct {
@@ -854,7 +857,7 @@ static void strangers_are_dropped(void)
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_OPCODE), 1);
 }
 
-/* A region goes away while a READ of it is being answered. */
+/* A region is destroyed during the response to a READ of it. */
 static void region_gone_during_read(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -872,8 +875,8 @@ static void region_gone_during_read(void)
 }
 
 /*
- * A READ request that comes late, when its answer was used and the key taken
- * back, is nobody's any more: it must not cost the connection.
+ * A duplicate READ arrives after its response was used and the key destroyed.
+ * It must not fail the connection.
  */
 static void late_duplicate_read_of_a_lost_key_is_dropped(void)
 {
@@ -906,7 +909,7 @@ static RocePacket read_packet(const Pair *p, uint32_t psn, uint32_t length)
     return packet;
 }
 
-/* The answer that b sends next is the packet of this PSN. */
+/* The next response of b has this PSN. */
 static void expect_answer(Pair *p, uint32_t psn)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -919,8 +922,8 @@ static void expect_answer(Pair *p, uint32_t psn)
 }
 
 /*
- * A duplicate READ with another address, length or a wrong key is not one: it
- * neither restarts a later answer nor spoils its own, which is under way.
+ * A READ with an old PSN, but another address, length or key, is no duplicate.
+ * It restarts no response, and does not corrupt the one in progress.
  */
 static void bogus_duplicate_read_changes_nothing(void)
 {
@@ -944,7 +947,7 @@ static void bogus_duplicate_read_changes_nothing(void)
         pair_inject(&p, &p.b, &packet, NULL, 0);
         expect_answer(&p, PAIR_PSN + 2 + i);
     }
-    /* The true one is answered, and what followed it again. */
+    /* A true duplicate restarts its response and those behind it. */
     packet = read_packet(&p, PAIR_PSN, 64);
     pair_inject(&p, &p.b, &packet, NULL, 0);
     for (i = 0; i < 9; i++) {
@@ -955,12 +958,12 @@ static void bogus_duplicate_read_changes_nothing(void)
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 7);
 }
 
-/* Codes without a meaning in RC and XRC (IBTA table 38). */
+/* Opcodes that RC and XRC reserve (IBTA table 38). */
 static const uint8_t reserved_codes[] = {
     0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1e, 0x1f,
 };
 
-/* IBTA 9.9.3, table 62: a NAK, once it is the packet's turn. */
+/* IBTA 9.9.3, table 62: a NAK in the packet's turn. */
 static void reserved_opcode_is_an_invalid_request(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -1017,7 +1020,7 @@ static void qps_share_the_wire(void)
            pair_opcode(&packet) != ROCE_BTH_WRITE_ONLY) {
         before += packet.payload_len;
     }
-    /* No more than what is left of the big one's share. */
+    /* The small message waits only for the rest of the big one's share. */
     CHECK(before < ROCE_SHARE_BYTES);
 }
 
@@ -1033,7 +1036,7 @@ static void skip_psns(Pair *p, uint32_t count)
     sq->una = sq->tx_psn = sq->high = sq->next_psn = rs->epsn;
 }
 
-/* A READ of long ago, half of all PSNs away and more, is not the next one. */
+/* An old READ whose PSN is half of all PSNs away is not taken for a new one. */
 static void old_reads_do_not_confuse_acks(void)
 {
     static const uint32_t distances[] = { 0x7fff00, 0x900000, 0xfff000 };
@@ -1054,7 +1057,8 @@ static void old_reads_do_not_confuse_acks(void)
     }
 }
 
-/* Nor is an old READ's range of PSNs, gone round once, that of a new atomic. */
+/* After a wrap of the PSNs, an old READ's range is not taken for that of a new
+ * atomic. */
 static void old_reads_do_not_hide_new_atomics(void)
 {
     RoceSendWr wr;
@@ -1118,7 +1122,7 @@ OVER_XRC(qps_share_the_wire)
 OVER_XRC(old_reads_do_not_confuse_acks)
 OVER_XRC(old_reads_do_not_hide_new_atomics)
 
-/* The network makes copies of a NAK: one loss costs one try (C9-115). */
+/* The network duplicates a NAK: one loss costs one retry (C9-115). */
 static void copies_of_a_nak_cost_one_try(uint8_t syndrome, uint8_t retry_left,
                                          uint8_t rnr_left)
 {
@@ -1135,7 +1139,7 @@ static void copies_of_a_nak_cost_one_try(uint8_t syndrome, uint8_t retry_left,
     packet.aeth.syndrome = syndrome;
     for (i = 0; i < 5; i++) {
         pair_inject(&p, &p.a, &packet, NULL, 0);
-        /* It goes back at once, to the packet that is missing. */
+        /* The requester goes back to the missing packet at once. */
         if (pair_qp(&p.a)->retry.mode == ROCE_RETRY_SENDING) {
             RocePacket again;
 
@@ -1145,7 +1149,7 @@ static void copies_of_a_nak_cost_one_try(uint8_t syndrome, uint8_t retry_left,
     CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
     CHECK_EQ(pair_qp(&p.a)->retry.retry_left, retry_left);
     CHECK_EQ(pair_qp(&p.a)->retry.rnr_left, rnr_left);
-    /* An older one, of what has been acknowledged since, costs none. */
+    /* An older NAK, of an acknowledged packet, costs none. */
     packet.psn = PAIR_PSN & 0xffffff;
     pair_inject(&p, &p.a, &packet, NULL, 0);
     CHECK_EQ(pair_qp(&p.a)->retry.retry_left, retry_left);
@@ -1162,7 +1166,7 @@ static void copies_of_an_rnr_nak_cost_one_try(void)
     copies_of_a_nak_cost_one_try(ROCE_AETH_RNR | 12, 3, 2);
 }
 
-/* Copies that arrive after the wait, before the packet is sent again. */
+/* Copies of an RNR NAK arrive after the wait, before the retransmission. */
 static void late_copies_of_an_rnr_nak_cost_no_try(void)
 {
     RocePacket packet;
@@ -1181,13 +1185,13 @@ static void late_copies_of_an_rnr_nak_cost_no_try(void)
         CHECK_EQ(pair_qp(&p.a)->retry.rnr_left, 2);
     }
     CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
-    /* They do not start another wait. */
+    /* The copies do not start another wait. */
     pair_recv(&p.b, 1, 0, 64);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
 }
 
-/* The last packet is lost, and no later packet shows it: a probe does soon. */
+/* The last packets are lost and no later packet shows that: a probe does. */
 static void lost_tail_is_probed(void)
 {
     RoceSendWr wr;
@@ -1242,7 +1246,8 @@ static void dead_peer_ends_after_the_documented_time(void)
     }
 }
 
-/* Loses the last of 'packets' packets. True: the path counts as lossy. */
+/* Loses the last of 'packets' packets. Returns whether the path counts as
+ * lossy. */
 static bool silence_makes_lossy(unsigned packets)
 {
     RoceSendWr wr;
@@ -1284,7 +1289,7 @@ static void second_loss_ends_with_the_timeout(void)
 
     pair_fill(p.a.memory, 5 * PAIR_MTU, 3);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 5 * PAIR_MTU);
-    /* 1, 2 (lost), 3, which makes the NAK; 2 (lost), 3, 4, 5 */
+    /* 1, 2 (lost), 3, which causes the NAK; 2 (lost), 3, 4, 5 */
     pair_lose(&p.a, 2);
     pair_lose(&p.a, 4);
     pair_send(&p, &p.a, &wr);
@@ -1300,7 +1305,7 @@ static void second_loss_ends_with_the_timeout(void)
     CHECK_MEM(p.b.memory, p.a.memory, 5 * PAIR_MTU);
 }
 
-/* A WRITE of one packet; before that there are no probes. */
+/* A WRITE of one packet measures the round trip, which probes need. */
 static void measure_trip(Pair *p)
 {
     RoceSendWr wr = pair_rdma_wr(&p->a, &p->b, 1, FAKERNIC_SQ_RDMA_WRITE, 0,
@@ -1312,9 +1317,9 @@ static void measure_trip(Pair *p)
 }
 
 /*
- * The same where a probe comes before that timer: of the last packet first,
- * which the peer that has said what it misses does not answer; then of the
- * oldest, which was the one: and so the NAK is of what is behind that.
+ * The same with probes before that timer. The first probe is the last packet,
+ * which the peer does not answer, as it has sent its NAK. The second one is the
+ * oldest packet, which is the missing one.
  */
 static void second_loss_is_found_by_probes(void)
 {
@@ -1332,7 +1337,7 @@ static void second_loss_is_found_by_probes(void)
     pair_run(&p);
     pair_expect_none(&p.a);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_TX_SEQ_NAK), 1);
-    /* The probe of the last one: no answer. */
+    /* The probe of the last packet gets no answer. */
     p.now = roce_deadline(p.a.r);
     CHECK(p.now < before + ROCE_ACK_WAIT_FLOOR_NS);
     roce_tick(p.a.r, p.now);
@@ -1362,7 +1367,7 @@ static void lost_reads_wait_no_longer(void)
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
 }
 
-/* The source address is missing for a while, after the request was sent. */
+/* The source GID is missing for a while after the request was sent. */
 static void probe_without_a_source_is_no_error(void)
 {
     RoceGid none = { .type = FAKERNIC_GID_NONE };
@@ -1384,7 +1389,7 @@ static void probe_without_a_source_is_no_error(void)
     CHECK_EQ(pair_state(&p.a), FAKERNIC_QPS_RTS);
 }
 
-/* A packet that never arrives, or whose answer does not: 1, 2, 3, ... */
+/* A packet, or its response, is always lost. Its attempts are 1, 2, 3, ... */
 static void each_attempt_has_its_number(Pair *p, PairHost *mute, uint8_t opcode)
 {
     RoceSendWr wr = pair_rdma_wr(&p->a, &p->b, 2, opcode, 0, PAIR_MTU);
@@ -1424,7 +1429,7 @@ static void attempts_are_counted(void)
     }
 }
 
-/* Repeated READ answers after a gap report one gap. */
+/* Several READ responses behind a gap report one gap. */
 static void copies_of_an_implied_nak_cost_one_try(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -1499,7 +1504,7 @@ static const Test tests[] = {
     TEST(qps_share_the_wire),
     TEST(old_reads_do_not_confuse_acks),
     TEST(old_reads_do_not_hide_new_atomics),
-    /* From here on rc_service stays XRC. */
+    /* From here on rc_service is XRC. */
     TEST(send_arrives_over_xrc),
     TEST(write_arrives_over_xrc),
     TEST(read_arrives_over_xrc),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Patience: IBTA table 45, ACK timeouts, tries, and what a copy is. */
+/* Retries: IBTA table 45, ACK timeouts, retry counts, and copies of a NAK. */
 #include "harness.h"
 
 #include "retry.h"
@@ -24,7 +24,7 @@ static void ack_timeout_zero_is_never(void)
     CHECK_EQ(roce_retry_ack_ns(0), ROCE_TIME_NEVER);
 }
 
-/* C9-141: not sooner than the attribute says, not later than four times. */
+/* C9-141: the timeout is one to four times the attribute's time. */
 static void ack_timeout_is_in_the_specified_range(void)
 {
     unsigned i;
@@ -105,7 +105,7 @@ static void tries_run_out(void)
     CHECK_EQ(t.retry_left, 0);
 }
 
-/* Each sign counts once, until there is progress or a timeout. */
+/* Each sign of loss counts once, until there is progress or a timeout. */
 static void copies_of_a_sign_do_not_count(void)
 {
     static const RoceSign signs[] = { ROCE_SIGN_GAP, ROCE_SIGN_NAK };
@@ -144,7 +144,7 @@ static void rnr_waits_once(void)
     CHECK_EQ(t.retry_left, 2);
 }
 
-/* What was refused has not gone out again: there is nothing new to refuse. */
+/* The refused packet was not sent again, so a second RNR NAK is a copy. */
 static void rnr_nak_of_nothing_sent_is_a_copy(void)
 {
     RoceRetry t = started();
@@ -154,7 +154,7 @@ static void rnr_nak_of_nothing_sent_is_a_copy(void)
     CHECK_EQ(roce_retry_rnr(&t, 20000, &patient, 1), ROCE_RNR_KNOWN);
     CHECK_EQ(t.mode, ROCE_RETRY_SENDING);
     CHECK_EQ(t.rnr_left, 0);
-    /* An answer came all the same: the next refusal is of another packet. */
+    /* There was progress, so the next RNR NAK is for another packet. */
     roce_retry_progress(&t, 20000, &patient, true);
     CHECK_EQ(roce_retry_rnr(&t, 30000, &patient, 1), ROCE_RNR_WAIT);
 }
@@ -229,7 +229,7 @@ static void new_path_forgets_the_old(void)
     CHECK(roce_retry_sign(&t, ROCE_SIGN_NAK));
 }
 
-/* A packet sent at 100 was answered at 1100: RFC 6298 knows a trip of 1000. */
+/* A packet sent at 100, answered at 1100: a round trip of 1000 (RFC 6298). */
 static RoceRetry measured(void)
 {
     RoceRetry t = started();
@@ -272,7 +272,7 @@ static void silence_is_probed_without_a_try(void)
         CHECK(!t.probe);
         CHECK_EQ(t.retry_left, 2);
     }
-    /* Then it is the local ACK timer, which probes have not moved. */
+    /* Then the local ACK timer expires, which probes have not moved. */
     CHECK_EQ(t.deadline, 1100 + WAIT);
     CHECK_EQ(roce_retry_expire(&t, t.deadline, true), ROCE_EXPIRY_TIMEOUT);
 }
@@ -287,7 +287,8 @@ static void progress_begins_probing_anew(void)
     CHECK_EQ(t.deadline, 9000000 + ROCE_PROBE_FLOOR_NS);
 }
 
-/* Of many packets the peer would tell which it misses. */
+/* With many packets outstanding the peer would report a loss by NAK, so a
+ * silence is no sign of loss. */
 static void a_silence_about_many_is_no_loss(void)
 {
     RoceRetry t = measured();
@@ -298,13 +299,13 @@ static void a_silence_about_many_is_no_loss(void)
     roce_retry_progress(&t, now, &patient, true);
     CHECK_EQ(t.deadline, now + ROCE_PROBE_TRUST_NS);
 
-    /* What was a loss remains one. */
+    /* A lossy path stays lossy. */
     t = measured_lossy();
     CHECK_EQ(roce_retry_expire(&t, t.deadline, false), ROCE_EXPIRY_PROBE);
     CHECK(t.lossy);
 }
 
-/* Until a sign of loss, a silence is rather a peer that has no processor. */
+/* Before any sign of loss, a silence means that the peer has no CPU time. */
 static void a_clean_path_is_trusted(void)
 {
     RoceRetry t = measured();
@@ -318,8 +319,8 @@ static void a_clean_path_is_trusted(void)
     CHECK_EQ(roce_retry_probe_ns(&t), ROCE_PROBE_TRUST_NS);
 }
 
-/* What has kept our timer waiting keeps the peer waiting, too: its silence
- * counts from when we run again, but the local ACK timer's does not. */
+/* A late timer means that the host was busy, probably for the peer, too. The
+ * silence then counts from now on. The local ACK timer does not move. */
 static void silence_while_we_stood_still_is_not_probed(void)
 {
     RoceRetry t = measured();
@@ -336,7 +337,7 @@ static void silence_while_we_stood_still_is_not_probed(void)
     CHECK_EQ(roce_retry_expire(&t, t.ack_at + 2 * ROCE_LATE_NS, true),
              ROCE_EXPIRY_TIMEOUT);
 
-    /* A host that is always slow does not hide a loss. */
+    /* A host that is always slow must not hide a loss. */
     t = measured();
     for (unsigned i = 0; i < ROCE_LATE_MAX; i++) {
         CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS, true),
@@ -350,16 +351,16 @@ static void silence_while_we_stood_still_is_not_probed(void)
     roce_retry_progress(&t, 1100, &patient, true);
     CHECK_EQ(t.late, 0);
 
-    /* Of a path that loses packets it is more likely a loss. */
+    /* On a lossy path it is more likely a loss. */
     t = measured_lossy();
     CHECK_EQ(roce_retry_expire(&t, t.deadline + 2 * ROCE_LATE_NS, true),
              ROCE_EXPIRY_PROBE);
 }
 
 /*
- * A timer that is late by as much as the silence has lasted says nothing of the
- * peer, on whatever path and however often: the silence starts again. It does
- * not move the local ACK timer.
+ * A timer that is late by the whole length of the silence shows nothing about
+ * the peer, on any path: the silence starts again. The local ACK timer does not
+ * move.
  */
 static void silence_starts_again_when_nothing_ran(void)
 {
@@ -392,8 +393,8 @@ static void long_trips_are_not_probed_early(void)
 }
 
 /*
- * Trips have become longer than was waited for: a few probes teach that, where
- * trips that were probed taught nothing all of them would be.
+ * Round trips become longer than the probe interval. After a few probes the
+ * interval adapts. Otherwise every round trip would be probed.
  */
 static void probes_teach_patience(void)
 {
@@ -419,7 +420,8 @@ static void probes_teach_patience(void)
 }
 
 /*
- * One in ten is lost, and takes three probes: no wait grows by that for long.
+ * One packet in ten is lost and needs three probes. The probe interval must not
+ * grow by that for long.
  */
 static void losses_do_not_teach_patience(void)
 {
@@ -444,7 +446,7 @@ static void losses_do_not_teach_patience(void)
     }
 }
 
-/* Karn: nobody knows which of two copies an answer is for. */
+/* Karn: a response does not show which of two copies it answers. */
 static void what_is_sent_again_is_not_timed(void)
 {
     RoceRetry t = started();

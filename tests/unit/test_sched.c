@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Scheduling: what waits for a wire that takes no frames; whose turn it is. */
+/* Scheduling: waiting for a wire that takes no frames, and turns of QPs. */
 #include "pair.h"
 
 typedef struct Blocked {
@@ -27,7 +27,7 @@ static void blocked_write(Blocked *t, PairHost *from, PairHost *to,
     pair_send(&t->p, from, &wr);
 }
 
-/* Frames of host a until it has none; how many were for the wire. */
+/* Moves frames of host a until it has none. Returns the number for the wire. */
 static unsigned blocked_drain(Blocked *t)
 {
     PairHost *a = &t->p.a;
@@ -58,7 +58,7 @@ static void loopback_goes_on_while_the_wire_is_blocked(void)
     CHECK_EQ(blocked_drain(&t), 0);
     pair_expect(&t.here, FAKERNIC_CQE_RDMA_WRITE, 2, FAKERNIC_WC_SUCCESS);
     pair_expect_none(&t.p.a);
-    /* What is parked asks for no time. */
+    /* A parked QP sets no deadline. */
     CHECK(roce_deadline(t.p.a.r) > t.p.now);
     roce_set_wire(t.p.a.r, true);
     CHECK_EQ(blocked_drain(&t), 4);
@@ -67,7 +67,7 @@ static void loopback_goes_on_while_the_wire_is_blocked(void)
     pair_free(&t.p);
 }
 
-/* A request from the peer is executed; its answer waits. */
+/* A request of the peer is executed; its response waits. */
 static void an_answer_waits_for_the_wire(void)
 {
     Blocked t;
@@ -85,7 +85,7 @@ static void an_answer_waits_for_the_wire(void)
     pair_free(&t.p);
 }
 
-/* The silence is our own: a probe would be lost where no frame goes. */
+/* While the wire takes no frame, a probe waits instead of being lost. */
 static void a_probe_waits_for_the_wire(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -116,7 +116,7 @@ static void a_probe_waits_for_the_wire(void)
     pair_free(&t.p);
 }
 
-/* A work request that makes no packet completes at once. */
+/* A work request without packets completes at once. */
 static void a_local_request_needs_no_wire(void)
 {
     RoceSendWr wr = {
@@ -131,7 +131,7 @@ static void a_local_request_needs_no_wire(void)
     pair_free(&t.p);
 }
 
-/* One that was parked may be readied, fail, or go away. */
+/* A parked QP may get more work, fail, or be destroyed. */
 static void a_parked_qp_is_flushed_and_destroyed(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
@@ -150,7 +150,7 @@ static void a_parked_qp_is_flushed_and_destroyed(void)
     pair_free(&t.p);
 }
 
-/* Datagrams go in order: one for the wire holds back those behind it. */
+/* Datagrams keep their order: one for the wire delays those behind it. */
 static void datagrams_wait_in_order(void)
 {
     const uint32_t mask = FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT |

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The send window: PSNs given out, sent, answered, gone back over. */
+/* The send window: PSNs are assigned, sent, answered, and sent again. */
 #include "harness.h"
 
 #include "sendq.h"
@@ -16,7 +16,7 @@ static void add(RoceSendq *sq, uint32_t packets, bool answered)
     send->answered = answered;
 }
 
-/* Sends the entry at tx whole. */
+/* Sends all packets of the entry at tx. */
 static void transmit(RoceSendq *sq)
 {
     RoceSend *send = roce_sendq_at(sq, sq->tx);
@@ -94,7 +94,7 @@ static void ack_may_end_inside_a_message(void)
     roce_sendq_free(&sq);
 }
 
-/* An ACK beyond a READ without data: the sends before it count, not more. */
+/* An ACK behind a READ without data acknowledges only requests before it. */
 static void ack_stops_at_a_read(void)
 {
     RoceSendq sq;
@@ -145,7 +145,7 @@ static void rewind_starts_at_the_oldest_unanswered(void)
     roce_sendq_free(&sq);
 }
 
-/* A PSN's attempts: earlier and repeated ones, and not those of other PSNs. */
+/* Each PSN has its own count of attempts. */
 static void attempts_are_counted_for_each_psn(void)
 {
     RoceSendq sq;
@@ -155,7 +155,7 @@ static void attempts_are_counted_for_each_psn(void)
     add(&sq, 4, false);
     add(&sq, 2, false);
     transmit(&sq);
-    /* One of the next message, then a probe of the oldest, and another. */
+    /* One packet of the next message, then two probes of the oldest one. */
     CHECK_EQ(roce_sendq_attempt(&sq, roce_psn_add(FIRST, 4)), 1);
     CHECK(roce_sendq_start(&sq));
     roce_sendq_sent(&sq, 1);
@@ -168,7 +168,7 @@ static void attempts_are_counted_for_each_psn(void)
     CHECK_EQ(roce_sendq_attempt(&sq, FIRST), 4);
     CHECK_EQ(roce_sendq_attempt(&sq, FIRST + 1), 2);
     CHECK_EQ(roce_sendq_attempt(&sq, roce_psn_add(FIRST, 4)), 2);
-    /* It goes back again before all was sent again. */
+    /* A second rewind before everything was sent again. */
     roce_sendq_sent(&sq, 1);
     roce_sendq_rewind(&sq);
     CHECK_EQ(roce_sendq_attempt(&sq, FIRST), 5);
@@ -178,9 +178,9 @@ static void attempts_are_counted_for_each_psn(void)
     CHECK_EQ(sq.tx_psn, roce_psn_add(FIRST, 6));
     roce_sendq_rewind(&sq);
     CHECK_EQ(roce_sendq_attempt(&sq, roce_psn_add(FIRST, 4)), 3);
-    /* Sent for the first time behind the second rewind. */
+    /* This PSN was first sent after the second rewind. */
     CHECK_EQ(roce_sendq_attempt(&sq, roce_psn_add(FIRST, 5)), 2);
-    /* What is answered is forgotten: its PSN comes round again. */
+    /* Counts of acknowledged PSNs are dropped, as PSNs wrap. */
     CHECK(roce_sendq_ack(&sq, roce_psn_add(FIRST, 5), &progress));
     CHECK_EQ(sq.again_count, 0);
     roce_sendq_free(&sq);
@@ -204,7 +204,7 @@ static void attempts_end_at_255(void)
     roce_sendq_free(&sq);
 }
 
-/* More parts than can be noted: the oldest are forgotten, no others. */
+/* More parts than the queue can count: only the oldest counts are dropped. */
 static void attempts_of_many_parts(void)
 {
     RoceSendq sq;
@@ -222,7 +222,7 @@ static void attempts_of_many_parts(void)
     roce_sendq_free(&sq);
 }
 
-/* The first transmission's ACK comes while the second is under way. */
+/* The ACK of the first transmission arrives during the second one. */
 static void late_ack_overtakes_a_retransmission(void)
 {
     RoceSendq sq;
@@ -246,7 +246,7 @@ static void late_ack_overtakes_a_retransmission(void)
     roce_sendq_free(&sq);
 }
 
-/* A READ's PSNs do not count against data; answered ones are gone anyway. */
+/* Data in flight does not include PSNs of READs or acknowledged ones. */
 static void data_in_flight_leaves_reads_out(void)
 {
     RoceSendq sq;
@@ -291,8 +291,7 @@ static void psn_window_is_bounded(void)
     roce_sendq_free(&sq);
 }
 
-/* A page list that was never used is not leaked (LeakSanitizer tells). */
-/* The ring grows to what is in it, from wherever it stands, and no further. */
+/* The ring grows to fit its entries, wherever they start, and no further. */
 static void ring_grows_with_its_entries(void)
 {
     const RoceSendWr wr = { .opcode = FAKERNIC_SQ_SEND };
@@ -326,6 +325,7 @@ static void ring_grows_with_its_entries(void)
     }
 }
 
+/* A page list that was never used is not leaked (LeakSanitizer checks it). */
 static void reset_releases_page_lists(void)
 {
     RoceSendWr wr = { .opcode = FAKERNIC_SQ_REG_MR };

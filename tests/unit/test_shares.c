@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A server with two clients on a hub: one READs, the other WRITEs. The server
- * is what is slow. It takes all that has come, then sends so many frames of
- * what it has, and so on; the clients are done with theirs at once. Neither
- * may wait for the other's work to end. Frames are counted, there is no time.
+ * is slow: it alternates between receiving all frames and sending a limited
+ * number. Clients do their work at once. No client may wait until the other's
+ * work ends. The test counts frames, not time.
  */
 #include "pair.h"
 
@@ -17,11 +17,11 @@ typedef struct Hub {
     struct {
         uint8_t *frame;
         size_t len;
-    } in[8192];                 /* what the server has not taken yet */
+    } in[8192];                 /* frames that the server has not received */
     unsigned in_count;
 } Hub;
 
-/* Puts all that a client has to send before the server. */
+/* Queues all frames of a client for the server. */
 static void client_sends(Hub *hub, PairHost *client)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -46,7 +46,7 @@ static void server_takes(Hub *hub)
     hub->in_count = 0;
 }
 
-/* Up to 'turn' frames, to both clients; how many. */
+/* The server sends up to 'turn' frames to its clients. Returns their number. */
 static unsigned server_sends(Hub *hub, unsigned turn)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -114,10 +114,9 @@ static unsigned good(PairHost *h)
 }
 
 /*
- * Both have more to do than the server gets done. While it sends so many
- * frames, 'turn' of them before it looks at what has come, at least one packet
- * is written for 'ratio' of these, and every other one of them is a packet
- * read.
+ * Both clients have more work than the server can do. The server sends 'turn'
+ * frames before it receives again. At least one packet must be written per
+ * 'ratio' frames that it sends, and half of these frames must be READ data.
  */
 static void shares(unsigned readers, unsigned turn, unsigned ratio)
 {
@@ -149,14 +148,14 @@ static void shares(unsigned readers, unsigned turn, unsigned ratio)
     hub_free(hub);
 }
 
-/* As the device does: what a turn has no budget for waits for the next. */
+/* As in the device: work beyond the budget of a turn waits for the next one. */
 static void writes_beside_reads_in_turns(void)
 {
     shares(1, 256, 3);
     shares(READERS, 256, 3);
 }
 
-/* What is asked for at once is bounded for a server that has no turns, too. */
+/* Without turns the window of the READs still limits the wait of a WRITE. */
 static void writes_beside_reads_without_turns(void)
 {
     shares(1, UINT32_MAX, 6);

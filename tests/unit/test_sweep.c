@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Sweeps: a small program of every kind of work request runs once clean, to
- * count its frames and memory accesses; then once for each of them with a fault
- * rule that hits just that one. Whatever it hits, the program's data are right.
+ * Sweeps: a small program of every kind of work request first runs without
+ * faults, to count its frames and memory accesses. Then it runs once for each
+ * of them with a fault rule that hits only that one. Its data must be right.
  */
 #include "fault/rules.h"
 #include "pair.h"
@@ -14,7 +14,7 @@
 #define IMM_AT 0x8000u
 #define SHORT_AT 0xa000u
 #define SMALL_READ_AT 0xb000u
-#define RECV_AT 0x10000u        /* where a SEND from 0 on lands */
+#define RECV_AT 0x10000u        /* destination of a SEND from offset 0 */
 #define LONG 1500u              /* six packets */
 #define MIDDLE 700u
 #define SHORT 10u
@@ -32,9 +32,9 @@ static const uint8_t completions[WRS] = {
 
 /* A frame that a rule holds. */
 typedef struct Held {
-    PairHost *to;               /* NULL: there is none */
+    PairHost *to;               /* NULL: no frame */
     RoceTime due;
-    uint64_t behind;            /* so many more; 0: none */
+    uint64_t behind;            /* frames that must pass it; 0: none */
     size_t len;
     uint8_t frame[ROCE_FRAME_MAX];
 } Held;
@@ -71,7 +71,7 @@ static void deliver(Sweep *s, PairHost *to, const uint8_t *frame, size_t len)
     }
 }
 
-/* One frame goes out, and what a rule makes of it; false: there is none. */
+/* Sends one frame, changed by a rule that hits it. False: there is none. */
 static bool step(Sweep *s, PairHost *from, PairHost *to, RoceFaults *faults)
 {
     RoceFaultSubject subject = { .point = ROCE_FAULT_TX, .now = s->p.now };
@@ -118,7 +118,7 @@ static void run_frames(Sweep *s)
     } while (a || b);
 }
 
-/* Until nothing is left to happen within a minute. */
+/* Runs until nothing is due within a minute. */
 static void run(Sweep *s)
 {
     const RoceTime end = s->p.now + 60000000000;
@@ -190,7 +190,7 @@ static uint64_t word(const PairHost *h, uint32_t at)
     return value;
 }
 
-/* That a work request has done what it should, once. */
+/* Checks that a work request was executed exactly once. */
 static void check_done(const Sweep *s, unsigned index)
 {
     const uint8_t *a = s->p.a.memory, *b = s->p.b.memory;
@@ -254,7 +254,7 @@ static void begin(Sweep *s, uint8_t type)
     program(s);
 }
 
-/* The frames that one side sends if all goes well. */
+/* The number of frames that one side sends without faults. */
 static unsigned count_frames(uint8_t type, unsigned side)
 {
     Sweep s;
@@ -290,7 +290,7 @@ static void sweep_frame(uint8_t type, unsigned side, unsigned k,
     test_failed |= failed;
 }
 
-/* Every frame of both sides, each in turn. */
+/* The rule hits every frame of both sides in turn. */
 static void sweep_frames(const char *what)
 {
     static const uint8_t types[] = { FAKERNIC_QP_RC, FAKERNIC_QP_XRC_INI };
@@ -345,7 +345,7 @@ static void every_frame_overtaken(void)
     sweep_frames("by=3 do=reorder");
 }
 
-/* Two losses: the second is of what came in the first's place. */
+/* Each frame is lost, and then the next frame that its side sends. */
 static void every_frame_lost_twice(void)
 {
     sweep_frames("do=drop; at=tx after=f1 do=drop");
@@ -365,8 +365,8 @@ static unsigned count_accesses(uint8_t type, bool b)
 }
 
 /*
- * One access fails. All work requests end, in order, and once one has failed
- * none succeeds; those that did have done all that they should.
+ * One access fails. All work requests complete in order, and none succeeds
+ * after the failed one. Those before it have done all their work.
  */
 static void sweep_access(uint8_t type, bool b, unsigned k)
 {
@@ -410,10 +410,10 @@ static void every_access_fails(void)
     }
 }
 
-/* ---- services that nobody asks again ------------------------------------- */
+/* ---- services without retransmission ------------------------------------- */
 
 #define MESSAGES 6
-#define MESSAGE_SIZE 0x1000u    /* room for one */
+#define MESSAGE_SIZE 0x1000u    /* memory for one message */
 #define GRH 40u                 /* in front of a datagram */
 #define QKEY 0x11111111u
 
@@ -447,7 +447,7 @@ static void datagram_rts(PairHost *h)
     CHECK_EQ(pair_modify(h, 0, PAIR_UC_RTS_MASK, &attr), 0);
 }
 
-/* Message i is that of a's memory at i * MESSAGE_SIZE, in a's and b's. */
+/* Message i is at i * MESSAGE_SIZE, in a's memory and in b's. */
 static void messages_begin(Sweep *s, uint8_t type, const Message *messages)
 {
     memset(s, 0, sizeof(*s));
@@ -480,7 +480,7 @@ static void messages_begin(Sweep *s, uint8_t type, const Message *messages)
     }
 }
 
-/* The next message that b has is this one, whole, in the next receive. */
+/* The next message that b receives is this one, complete. */
 static void check_message(Sweep *s, uint8_t type, const Message *message,
                           uint32_t i, uint32_t tag)
 {
@@ -505,7 +505,7 @@ static uint32_t packets(const Message *message)
     return message->length ? (message->length - 1) / PAIR_MTU + 1 : 1;
 }
 
-/* The message that has the packet which the rule hit. */
+/* The message to which the packet belongs that the rule hit. */
 static uint32_t message_hit(const Sweep *s, const Message *messages)
 {
     uint32_t packet = (s->faults[0].rules[0].last_psn - PAIR_PSN) & 0xffffff;
@@ -518,7 +518,7 @@ static uint32_t message_hit(const Sweep *s, const Message *messages)
     return i;
 }
 
-/* What becomes of the message that is hit; all others are as if it were not. */
+/* What happens to the message that is hit. All others arrive as usual. */
 typedef enum Fate { FATE_LOST, FATE_TWICE, FATE_LAST, FATE_NEXT } Fate;
 
 static void check_messages(Sweep *s, uint8_t type, const Message *messages,
@@ -549,7 +549,7 @@ static void check_messages(Sweep *s, uint8_t type, const Message *messages,
     pair_expect_none(&s->p.b);
 }
 
-/* Each frame in turn. */
+/* The rule hits each frame in turn. */
 static void sweep_messages(uint8_t type, const Message *messages,
                            const char *what, Fate fate)
 {
@@ -597,11 +597,11 @@ static void only_the_datagram_hit_is_late_or_twice(void)
     sweep_messages(FAKERNIC_QP_UD, ud_messages, "by=1 do=reorder", FATE_NEXT);
 }
 
-/* ---- UC, whose messages have several packets ----------------------------- */
+/* ---- UC messages of several packets -------------------------------------- */
 
 #define PACKETS_MAX 64u
 
-/* The message that has the packet, and which of its packets it is. */
+/* The message to which a packet belongs, and the packet's number in it. */
 static uint32_t packet_of(const Message *messages, uint32_t packet,
                           uint32_t *message)
 {
@@ -613,8 +613,8 @@ static uint32_t packet_of(const Message *messages, uint32_t packet,
 }
 
 /*
- * The messages that come of packets in this order: a gap loses the one it is
- * in, up to the next first packet, whichever that is (IBTA 9.8.2.2).
+ * The messages that packets in this order produce. A gap loses its message, up
+ * to the next first packet of any message (IBTA 9.8.2.2).
  */
 static uint32_t messages_of(const Message *messages, const uint32_t *order,
                             uint32_t count, uint32_t *found)
@@ -636,7 +636,7 @@ static uint32_t messages_of(const Message *messages, const uint32_t *order,
     return have;
 }
 
-/* In which order packets come of which number k is hit. */
+/* The order of packets if the rule hits number k. Returns their number. */
 static uint32_t order_of(uint32_t count, uint32_t k, Fate fate, uint32_t *order)
 {
     uint32_t have = 0;

@@ -104,7 +104,7 @@ static void nothing_is_zero(void)
     CHECK_EQ(roce_toeplitz(key, zeros, sizeof(zeros)), 0);
 }
 
-/* One bit alone gives the window of the key that starts at it. */
+/* A single input bit selects the 32 bits of the key that start at it. */
 static void every_bit_has_its_window(void)
 {
     for (unsigned bit = 0; bit < 8 * ROCE_TOEPLITZ_INPUT_MAX; bit++) {

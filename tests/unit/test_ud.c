@@ -90,7 +90,7 @@ static void datagrams_that_do_not_fit_are_dropped(void)
     pair_run(&p);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_UD_LENGTH), 1);
     pair_expect_none(&p.b);
-    /* The receive is still there for one that fits. */
+    /* The receive stays for a datagram that fits. */
     wr.sge[0].length = 63;
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
@@ -99,8 +99,8 @@ static void datagrams_that_do_not_fit_are_dropped(void)
 }
 
 /*
- * A receive of an SRQ that is too small completes: were it kept for a datagram
- * that fits, the SRQ's owner would wait for it as long as this QP gets none.
+ * A receive of an SRQ that is too small completes with an error. If the QP kept
+ * it, the SRQ's owner would wait until this QP gets a datagram that fits.
  */
 static void long_datagram_completes_a_receive_of_an_srq(void)
 {
@@ -147,7 +147,7 @@ static void wrong_qkey_is_dropped(void)
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_QKEY), 1);
-    /* Bit 31 selects the QP's own. */
+    /* Bit 31 selects the QP's own Q_Key. */
     wr.ud.qkey = 0x80000000u;
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
@@ -278,7 +278,7 @@ static void groups_reach_their_members(void)
     pair_free(&p);
 }
 
-/* The wire gets the frame, and so do members on the same port. */
+/* The frame goes to the wire and to members on the same port. */
 static void groups_reach_members_on_the_same_port(void)
 {
     static const uint8_t group[16] = { [0] = 0xff, 0x0e, [15] = 1 };
@@ -310,7 +310,7 @@ static void groups_reach_members_on_the_same_port(void)
     pair_free(&p);
 }
 
-/* QP qpn of a sends to the group; a gets the copy of it 'times' times. */
+/* QP 'qpn' of a sends to the group. Host a receives 'times' copies. */
 static void datagram_to_group(Pair *p, const uint8_t group[16], uint32_t qpn,
                               unsigned times)
 {
@@ -335,7 +335,7 @@ static void datagram_to_group(Pair *p, const uint8_t group[16], uint32_t qpn,
 
 /*
  * A QP that blocks its own multicast datagrams gets neither the device's copy
- * nor one that the wire brings back; other QPs do, and it gets those of others.
+ * nor one from the wire. Other QPs get both, and it gets those of other QPs.
  */
 static void blocked_qp_gets_no_datagram_of_its_own(void)
 {
@@ -385,7 +385,7 @@ static void uc_delivers_and_completes_at_once(void)
     CHECK_EQ(p.b.sent, 0);
 }
 
-/* One packet of UC or UD; the caller decides what comes before the next. */
+/* Sends one packet of UC or UD, which has not completed yet. */
 static void unanswered_begin(Pair *p, uint8_t type)
 {
     RoceSendWr wr;
@@ -402,7 +402,7 @@ static void unanswered_begin(Pair *p, uint8_t type)
     pair_expect_none(&p->a);
 }
 
-/* IBTA 9.8.2, 9.8.3: its requester completes what is on the wire. */
+/* IBTA 9.8.2, 9.8.3: a request completes once it is on the wire. */
 static void unanswered_is_complete_once_it_has_gone(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_UC, FAKERNIC_QP_UD };
@@ -414,7 +414,7 @@ static void unanswered_is_complete_once_it_has_gone(void)
         CHECK(!pair_step(&p, &p.a, &p.b));
         pair_expect(&p.a, FAKERNIC_CQE_SEND, 1, FAKERNIC_WC_SUCCESS);
         pair_free(&p);
-        /* A flush does not take it back. */
+        /* ERR does not flush a request that was sent. */
         unanswered_begin(&p, types[i]);
         CHECK_EQ(pair_modify(&p.a, p.now, FAKERNIC_QP_ATTR_STATE, &error),
                  FAKERNIC_CMD_OK);
@@ -422,7 +422,7 @@ static void unanswered_is_complete_once_it_has_gone(void)
         CHECK(!pair_step(&p, &p.a, &p.b));
         pair_expect_none(&p.a);
         pair_free(&p);
-        /* Nor does anybody look for a QP that is gone. */
+        /* A QP that is destroyed in between completes nothing. */
         unanswered_begin(&p, types[i]);
         CHECK_EQ(roce_qp_destroy(p.a.r, p.a.qpn), FAKERNIC_CMD_OK);
         CHECK(!pair_step(&p, &p.a, &p.b));
@@ -431,7 +431,7 @@ static void unanswered_is_complete_once_it_has_gone(void)
     }
 }
 
-/* A message with a hole is lost; its receive serves the next. */
+/* A message with a gap is lost. The next one takes its receive. */
 static void uc_loses_whole_messages(void)
 {
     RoceSendWr wr;
@@ -451,7 +451,7 @@ static void uc_loses_whole_messages(void)
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_OUT_OF_SEQUENCE), 1);
 }
 
-/* A message given up half way leaves a send queue that can go on. */
+/* After a message that fails half way, the send queue can continue. */
 static void uc_goes_on_after_half_a_message(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_RTS };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Wires that lose what they have no room for, and peers that are slow: the
- * window of a QP, and two engines in virtual time with a queue of bounded
- * length each way between them.
+ * The window of a QP with wires that lose frames, and with slow peers. Two
+ * engines run in virtual time, with a queue of bounded length in each direction.
  */
 #include "pair.h"
 
@@ -67,7 +66,7 @@ static void busy_qps_share(void)
 /* ---- the wire ------------------------------------------------------------ */
 
 typedef struct Wire {
-    unsigned room;              /* frames it holds; more are lost */
+    unsigned room;              /* capacity in frames; more are lost */
     RoceTime frame_ns;
     struct {
         uint8_t *frame;
@@ -77,15 +76,15 @@ typedef struct Wire {
     unsigned head, tail;
     RoceTime free_at;
     unsigned sent, lost;
-    unsigned most;              /* frames in it since it was set to 0 */
+    unsigned most;              /* most frames since it was set to 0 */
 } Wire;
 
 typedef struct Run {
     Pair p;
-    Wire wire[2];               /* of what a sends, of what b sends */
+    Wire wire[2];               /* frames from a, frames from b */
     uint32_t qpn[2][QPS];
     unsigned qps;
-    bool b_is_slow;             /* b answers a request before it reads on */
+    bool b_is_slow;             /* b sends before it receives again */
     unsigned posted, completions;
 } Run;
 
@@ -113,7 +112,7 @@ static void wire_send(Run *run, Wire *wire, const uint8_t *frame, size_t len)
     }
 }
 
-/* A host sends what it has; a slow one not before the last frames are out. */
+/* A host sends its frames; the slow one sends at most 256 at a time. */
 static void run_pump(Run *run, unsigned side)
 {
     PairHost *h = side ? &run->p.b : &run->p.a;
@@ -137,7 +136,7 @@ static RoceTime run_arrival(const Run *run, unsigned side)
         return ROCE_TIME_NEVER;
     }
     at = wire->queue[wire->head % TEST_COUNT(wire->queue)].at;
-    /* A slow host reads on when it has sent. */
+    /* The slow host receives once its frames are on the wire. */
     if (side == 0 && run->b_is_slow && run->wire[1].free_at > at) {
         at = run->wire[1].free_at;
     }
@@ -156,7 +155,7 @@ static void run_take(Run *run, unsigned side)
     run_pump(run, !side);
 }
 
-/* Until nothing happens any more; counts a's good completions. */
+/* Runs until all is done, and counts the successful completions of a. */
 static void run_all(Run *run)
 {
     const RoceCompletion *c;
@@ -238,7 +237,7 @@ static void run_post(Run *run, uint8_t opcode, unsigned count,
             pair_send(&run->p, &run->p.a, &wr);
             run->posted++;
         }
-        /* A doorbell for each QP: its requests leave before the next one's. */
+        /* Each QP's requests leave before those of the next QP. */
         run_pump(run, 0);
     }
 }
@@ -251,7 +250,7 @@ static void run_free(Run *run)
 
 /* ---- wires that lose ----------------------------------------------------- */
 
-/* A queue of 50 frames is what a UDP socket of 213 KB holds. */
+/* A UDP socket of 213 KB holds 50 frames. */
 static void lossy_run(uint8_t opcode, unsigned qps, unsigned count,
                       unsigned packets)
 {
@@ -268,7 +267,7 @@ static void lossy_run(uint8_t opcode, unsigned qps, unsigned count,
            run->wire[0].sent + run->wire[1].sent);
     CHECK_EQ(run->completions, qps * count);
     /*
-     * Going back by 128 packets after 250 ms took 100 times as long, and more.
+     * A retry of 128 packets after 250 ms would take 100 times as long.
      */
     CHECK(run->p.now < 8 * ideal);
     CHECK(run->wire[0].lost + run->wire[1].lost < useful / 3);
@@ -295,8 +294,8 @@ static void reads_over_a_short_queue(void)
 /* ---- peers that are slow ------------------------------------------------- */
 
 /*
- * A device that answers one request after the other makes the last of eight QPs
- * wait for the answers to all that the others asked for. Nothing is lost.
+ * The peer answers one request after the other, so the last of eight QPs waits
+ * until all the others have their data. Nothing is lost.
  */
 static void long_reads_of_a_slow_peer(void)
 {
@@ -307,7 +306,7 @@ static void long_reads_of_a_slow_peer(void)
     run_all(run);
     CHECK_EQ(run->completions, QPS * 12);
     CHECK_EQ(pair_stat(&run->p.a, FAKERNIC_STAT_TIMEOUTS), 0);
-    /* A silence that is long for what was seen before is probed, once. */
+    /* Each QP may probe once, after a silence longer than those before. */
     CHECK(pair_stat(&run->p.b, FAKERNIC_STAT_DUPLICATES) <= QPS);
     CHECK(pair_stat(&run->p.a, FAKERNIC_STAT_DROP_RESPONSE) <
           QPS * 12 * 256 / 16);
@@ -317,8 +316,8 @@ static void long_reads_of_a_slow_peer(void)
 /* ---- many QPs ------------------------------------------------------------ */
 
 /*
- * The queue is no longer than all QPs together may make it, once all have seen
- * each other, and nobody waits for an answer that it did not ask for.
+ * Once all QPs are active, they share a window that limits the queue. No QP
+ * retransmits, and the wire is never idle.
  */
 static void queue_of_many(uint8_t opcode, unsigned side)
 {
@@ -343,7 +342,7 @@ static void many_qps_keep_queues_short(void)
     queue_of_many(FAKERNIC_SQ_RDMA_READ, 1);
 }
 
-/* Those in error wait for receives to flush, and for nobody on the wire. */
+/* QPs in error only poll for receives, and take no share of the window. */
 static void qps_in_error_take_no_share(void)
 {
     unsigned i;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * wire.c against frames of another implementation (tests/wire/rxe.txt, and
- * whole captures where ROCE_WIRE_DIR names them), against its own encoder for
- * every opcode, and against damaged frames of all sorts. Decoded frames lie in
- * allocations of their exact size, so that the sanitizer sees a byte too far.
+ * captures in ROCE_WIRE_DIR), against its own encoder for every opcode, and
+ * against damaged frames. Each decoded frame is in an allocation of its exact
+ * size, so that the sanitizer detects a read behind its end.
  */
 #include <libdeflate.h>
 #include "fakernic/cmdq.h"
@@ -15,7 +15,7 @@
 #define GOLDEN "../wire/rxe.txt"
 #define GOLDEN_FRAMES 33
 
-/* A frame in an allocation of its own. */
+/* A frame in its own allocation. */
 typedef struct Frame {
     uint8_t *bytes;
     size_t len;
@@ -104,7 +104,7 @@ static void text_ip(char *to, size_t size, const RocePacket *p)
 #define APPEND(...) \
     snprintf(to + strlen(to), size - strlen(to), __VA_ARGS__)
 
-/* The packet in the golden file's words. */
+/* The packet as text of the golden file. */
 static void packet_text(char *to, size_t size, const RocePacket *p)
 {
     unsigned flags = roce_opcode_info(p->opcode)->flags;
@@ -230,7 +230,7 @@ static void golden_frames_decode_as_written(void)
 
 /* ---- re-encoding --------------------------------------------------------- */
 
-/* Counts RoCEv2 frames; every one must come out of the encoder as it was. */
+/* Counts RoCEv2 frames. The encoder must reproduce each of them. */
 static unsigned reencode(const uint8_t *bytes, size_t len)
 {
     static uint8_t buf[ROCE_FRAME_MAX];
@@ -381,7 +381,7 @@ static void chance_headers(RocePacket *p, unsigned flags)
     p->ieth_rkey = flags & ROCE_HAS_IETH ? (uint32_t)chance() : 0;
 }
 
-/* All fields at random, zero where they are not on the wire. */
+/* All fields are random; fields that are not on the wire are zero. */
 static RocePacket chance_packet(uint8_t opcode, uint8_t network_type)
 {
     RocePacket p = { .opcode = opcode };
@@ -491,7 +491,7 @@ static void every_opcode_round_trips(void)
     CHECK_EQ(opcodes, 34 + 12 + 2 + 1 + 34);
 }
 
-/* On the head of another packet that goes the same way. */
+/* Encodes a packet with the prepared head of another one on the same path. */
 static void same_on_a_head(const RocePacket *p)
 {
     static uint8_t whole[ROCE_FRAME_MAX], on_head[ROCE_FRAME_MAX];
@@ -604,7 +604,7 @@ static void truncated_anywhere_is_refused(void)
     }
 }
 
-/* Is the byte one that routers may change, or outside of the ICRC? */
+/* Returns whether routers may change the byte, or the ICRC omits it. */
 static bool may_change(size_t at, uint8_t network_type)
 {
     if (network_type == FAKERNIC_GID_IPV6) {
@@ -637,7 +637,7 @@ static void flipped_bits_are_noticed(void)
     }
 }
 
-/* Nonsense with a right ICRC: nothing but the decoder's own checks stops it. */
+/* Random packets with a valid ICRC: only the decoder's checks stop them. */
 static void sealed_nonsense_stays_in_bounds(void)
 {
     static uint8_t buf[ROCE_FRAME_MAX];
@@ -711,7 +711,7 @@ static void checks_come_in_their_order(void)
     static uint8_t f[ROCE_FRAME_MAX];
     size_t len = send_only(f, FAKERNIC_GID_IPV4);
 
-    /* all at once, then mended from the front */
+    /* all defects at once, then fixed one by one from the front */
     f[IP + 3]++;
     f[IP + 6] = 0x20;
     f[BTH + 1] |= 1;
@@ -762,11 +762,11 @@ static void options_in_roce_are_refused(void)
     f[IP + 3] = (uint8_t)(f[IP + 3] + 4);
     ipv4_checksum(f + IP);
     check_drop(f, len + 4, FAKERNIC_STAT_DROP_SHORT);
-    f[UDP + 4 + 3] ^= 1;                /* another port: not our business */
+    f[UDP + 4 + 3] ^= 1;                /* another port: not RoCEv2 */
     check_not_roce(f, len + 4);
 }
 
-/* ---- what is none of ours ------------------------------------------------ */
+/* ---- frames that are not RoCEv2 ------------------------------------------ */
 
 static void other_traffic_is_left_alone(void)
 {
@@ -787,7 +787,7 @@ static void other_traffic_is_left_alone(void)
     OTHER(f[UDP + 3] ^= 1);                     /* another port */
     OTHER(f[UDP + 3] ^= 1, f[IP + 10] ^= 1);    /* with a wrong checksum */
     OTHER(f[IP + 7] = 1);                       /* a later fragment: no UDP
-                                                 * header to judge by */
+                                                 * header to check */
     len = send_only(good, FAKERNIC_GID_IPV6);
     OTHER(f[IP + 6] = 58);                      /* ICMPv6 */
     OTHER(f[IP + 6] = 44);                      /* fragment header */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * wr.c against fakernic/sq.h and the data sheet written down a second time: by
- * question, where the table is by opcode. Every opcode is walked, the unknown
- * ones too.
+ * wr.c against a second copy of fakernic/sq.h and the data sheet. This copy is
+ * ordered by property, wr.c by opcode. The test covers all opcodes, also
+ * unknown ones.
  */
 #include "harness.h"
 #include "engine.h"
@@ -158,7 +158,7 @@ static void flags_of_the_row(void)
     }
 }
 
-/* Completes as what; unknown ones as a SEND, in error. */
+/* The CQE opcode of each work request. Unknown ones complete as a SEND. */
 static void completion_opcodes(void)
 {
     static const uint8_t want[] = {
@@ -177,7 +177,7 @@ static void completion_opcodes(void)
     }
 }
 
-/* Its packets are rows of the other table, of its operation and headers. */
+/* The packet opcode has the operation and headers of this work request. */
 static void check_packet(unsigned opcode, uint8_t bth, unsigned place,
                          bool carries)
 {
@@ -216,7 +216,7 @@ static void packets_are_of_the_operation(void)
     }
 }
 
-/* A work request that nothing is wrong with but what a test changes. */
+/* A valid work request, which a test then changes. */
 static RoceSend good(unsigned opcode)
 {
     static RoceSendWr wr;
@@ -272,7 +272,7 @@ static void services_take_their_opcodes(void)
     }
 }
 
-/* The host's verdict comes first, then opcode, alignment, counts, length. */
+/* Checks in order: the host's error, opcode, alignment, counts, length. */
 static void refusals_have_an_order(void)
 {
     RoceSend send = good(FAKERNIC_SQ_ATOMIC_CMP_SWAP);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * XRC (IBTA annex A14) where it differs from RC: the SRQ a request names gives
- * receives, their CQ and the PD of keys; initiator and target have one
- * direction each. What is the same as for RC is tested in test_rc.c, over XRC
- * too.
+ * XRC (IBTA annex A14) where it differs from RC. The SRQ that a request names
+ * provides receives, their CQ and the PD of keys. Initiator and target have one
+ * direction each. test_rc.c tests the rest, over XRC, too.
  */
 #include "pair.h"
 
@@ -98,7 +97,7 @@ static void receives_come_from_the_srq_named(void)
     pair_free(&p);
 }
 
-/* No such SRQ, one of another domain, a broken one, a plain one. */
+/* An unknown SRQ, one of another domain, a failed one, one without domain. */
 static void unknown_srq_is_an_invalid_request(void)
 {
     static const uint32_t srqns[] = { 0, 4, FOREIGN_SRQN, OTHER_SRQN, 9 };
@@ -178,7 +177,7 @@ static void keys_belong_to_the_pd_of_the_srq(void)
     }
 }
 
-/* SEND_INV takes a key of the SRQ's PD, and no other. */
+/* SEND_INV invalidates only keys of the SRQ's PD. */
 static void send_with_invalidate(void)
 {
     RoceMrInit mr = {
@@ -250,7 +249,7 @@ static void srq_stays_the_same_in_a_message(void)
     pair_free(&p);
 }
 
-/* The SRQ is destroyed under a message: its receive is gone with it. */
+/* The SRQ is destroyed during a message: its receive does not complete. */
 static void srq_gone_takes_its_receive_along(void)
 {
     unsigned by_modify;
@@ -280,7 +279,7 @@ static void srq_gone_takes_its_receive_along(void)
     }
 }
 
-/* Nor does it belong to another SRQ that has got the number since. */
+/* The receive does not complete in a new SRQ with the same number either. */
 static void srq_number_given_to_another(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
@@ -300,8 +299,8 @@ static void srq_number_given_to_another(void)
 }
 
 /*
- * A READ asked for again after its PD is gone: the number is another's by now,
- * whose keys are not the peer's to read.
+ * A READ is repeated after its PD was freed. Another owner has the number now,
+ * and the peer must not read with that owner's keys.
  */
 static void read_again_after_its_pd_is_gone(void)
 {
@@ -331,8 +330,8 @@ static void read_again_after_its_pd_is_gone(void)
 }
 
 /*
- * A message goes on after its SRQ was destroyed and the number given to an SRQ
- * of the same CQ: its receive is not filled under the new owner's PD.
+ * The SRQ of a message is destroyed, and a new SRQ of the same CQ gets its
+ * number. The message must not fill its receive with keys of the new PD.
  */
 static void message_does_not_go_on_in_another_srq(void)
 {
@@ -365,9 +364,8 @@ static void message_does_not_go_on_in_another_srq(void)
 }
 
 /*
- * A receive was fetched and its message not begun, as a page was missing, when
- * its SRQ went: the next SRQ of that number gives the message a receive of its
- * own.
+ * A message waits for a page and has already fetched its receive when its SRQ
+ * is destroyed. The message then takes a receive of the next SRQ of that number.
  */
 static void waiting_receive_goes_with_its_srq(void)
 {
@@ -399,7 +397,7 @@ static void waiting_receive_goes_with_its_srq(void)
     pair_free(&p);
 }
 
-/* A READ asked for again uses the PD of its own SRQ, not of the last. */
+/* A repeated READ uses the PD of its own SRQ, not of the last one. */
 static void read_again_after_another_srq(void)
 {
     RoceRecvWr recv = { .tag = 1 };
@@ -422,7 +420,7 @@ static void read_again_after_another_srq(void)
     pair_expect(&p.b, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_SUCCESS);
     pair_expect_none(&p.b);
     CHECK_MEM(p.a.memory, p.b.memory, 600);
-    /* A stranger's PSN among the old ones is no reason to answer. */
+    /* A READ with an old PSN that was never used gets no response. */
     packet = pair_packet(&p.a, &p.b, ROCE_BTH_READ_REQUEST, PAIR_PSN - 1);
     packet.reth.length = 600;
     pair_inject(&p, &p.b, &packet, NULL, 0);
@@ -430,7 +428,7 @@ static void read_again_after_another_srq(void)
     pair_free(&p);
 }
 
-/* Neither half takes the other's packets, nor those of RC. */
+/* Neither half accepts packets for the other one, or packets of RC. */
 static void each_half_has_its_direction(void)
 {
     RocePacket packet;
@@ -448,14 +446,14 @@ static void each_half_has_its_direction(void)
     pair_inject(&p, &p.b, &packet, NULL, 0);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DROP_OPCODE), 2);
     CHECK_EQ(pair_state(&p.b), FAKERNIC_QPS_RTS);
-    /* A doorbell of a QP without a send queue. */
+    /* A doorbell for a QP without a send queue. */
     roce_post_send(p.b.r, 0, p.b.qpn);
     pair_run(&p);
     pair_expect_none(&p.b);
     pair_free(&p);
 }
 
-/* XRCETH in every request packet; answers are of XRC and have none. */
+/* Every request packet has an XRCETH; responses have none. */
 static void packets_on_the_wire(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
@@ -481,7 +479,7 @@ static void packets_on_the_wire(void)
               (-packet.payload_len & 3) + ROCE_ICRC_SIZE;
         CHECK_EQ(roce_input(p.b.r, 0, buf, len), ROCE_INPUT_TAKEN);
     }
-    /* The first of the READ's answer acknowledges the WRITE. */
+    /* The first packet of the READ response acknowledges the WRITE. */
     for (i = 0; i < 3; i++) {
         static const uint8_t want[] = {
             ROCE_BTH_READ_RESPONSE_FIRST, ROCE_BTH_READ_RESPONSE_MIDDLE,
@@ -514,7 +512,7 @@ static void silence_fails_the_initiator(void)
     pair_free(&p);
 }
 
-/* Receives of the SRQ are others' too: a target in error flushes none. */
+/* Other targets use the SRQ, too, so a target in error flushes no receive. */
 static void target_in_error_leaves_the_srq_alone(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
@@ -596,7 +594,7 @@ static void check_transition(PairHost *h, const RoceQpAttr *attr,
 #define XRC_ANY (ATTR(CUR_STATE) | ATTR(ACCESS_FLAGS) | ATTR(ALT_PATH) | \
                  ATTR(PATH_MIG_STATE))
 
-/* The attributes of each half are those of its half of RC. */
+/* Each half has the attributes of that half of RC. */
 static void transitions(void)
 {
     RoceQpAttr attr;
@@ -648,7 +646,7 @@ static void transitions(void)
     }
 }
 
-/* A target comes up by its first request; the initiator takes its answer. */
+/* The first request establishes the target. The initiator gets its response. */
 static void established_by_the_first_request(void)
 {
     RoceQpAttr attr;
