@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the engine under test can do, found out by trying, in one table.
+ * One table of the capabilities of the engine under test, found by trying.
  *
- * A required capability that is missing fails the run. An optional one that is
- * missing leaves its part of the workload out, and says so in the output. When
- * the engine grows one, its row becomes required.
+ * A missing required capability fails the run. Without an optional one the run
+ * leaves out that part of the workload and prints so. When the engine gets a
+ * capability, its row becomes required.
  */
 #include <stdio.h>
 
@@ -70,7 +70,7 @@ static bool can_have_key(bool window)
     return ok;
 }
 
-/* Sends one request between two good hosts and sees whether it succeeds. */
+/* Sends one request between two correct hosts. Returns whether it succeeds. */
 static bool can_send(uint8_t type, uint8_t opcode)
 {
     SimOptions o;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a host changes while work is going on and nobody may notice: attributes
- * of queue pairs, as the states allow it (IBTA 11.2.5.2), and the memory
- * behind a region (REREG, 11.2.8.6): another translation with the same bytes
- * elsewhere.
+ * What a host changes during work without any visible effect: attributes of
+ * queue pairs, as their states allow (IBTA 11.2.5.2), and the memory behind a
+ * region (REREG, 11.2.8.6). The new translation leads to a copy of the bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +31,7 @@ static bool answers(const SimQp *qp)
     return qp->type == FAKERNIC_QP_RC || qp->type == FAKERNIC_QP_XRC_TGT;
 }
 
-/* RTS to RTS: how long a peer without a receive is to wait, and the rights,
- * which stay what they are. */
+/* RTS to RTS: the RNR timer, and access rights, which keep their value. */
 static void change_running(World *w, SimQp *qp)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_RTS };
@@ -54,7 +52,7 @@ static void change_running(World *w, SimQp *qp)
     modify(qp, mask, &attr);
 }
 
-/* SQD to SQD, drained: patience, READs in flight, the traffic class. */
+/* SQD to SQD, drained: timeouts and retries, READs in flight, traffic class. */
 void change_drained(SimQp *qp)
 {
     World *w = qp->world;
@@ -79,7 +77,7 @@ void change_drained(SimQp *qp)
                 FAKERNIC_QP_ATTR_RNR_RETRY;
     }
     if (!qp->apm && rng_pct(&w->rng, 50)) {
-        /* The ECN bits stay: marks are counted by them. */
+        /* The ECN bits stay, as the count of marks depends on them. */
         qp->traffic_class = (uint8_t)(rng_below(&w->rng, 64) << 2 |
                                       (qp->traffic_class & 3));
         host_build_path(qp, qp->peer, qp->gid_index, &attr.av);
@@ -102,7 +100,7 @@ static void change_memory(Host *h, uint32_t roll)
     size_t size = mr->page_count * sizeof(uint64_t);
     int status;
 
-    /* A region that a window is bound to may not be changed. */
+    /* A region with a bound window may not be changed. */
     if (!mr->alive || mr->on_demand || mr->window || !mr->page_count ||
         mr->access & FAKERNIC_ACCESS_MW_BIND) {
         return;

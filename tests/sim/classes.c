@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Kinds of histories: each draws its options from the seed. What a class is for
- * stands in README.md.
+ * Kinds of histories: each draws its options from the seed. README.md describes
+ * the classes.
  */
 #include "sim.h"
 
@@ -52,7 +52,7 @@ static void draw_shape(SimOptions *o, Rng *r)
     o->timeout = 18;
 }
 
-/* Pages come when they are asked for; not so late that a READ times out. */
+/* The host answers page requests, early enough that no READ times out. */
 void class_paging(SimOptions *o, Rng *r)
 {
     uint32_t timeout_us = 4u << o->timeout;
@@ -107,7 +107,7 @@ static void draw_faults(SimOptions *o, Rng *r)
     }
 }
 
-/* Paths fail, and connections go over to the other one. */
+/* Paths fail, and connections migrate to the other one. */
 static void draw_migration(SimOptions *o, Rng *r)
 {
     draw_shape(o, r);
@@ -211,7 +211,7 @@ static void draw_harsh(SimOptions *o, Rng *r)
     }
 }
 
-/* Long messages: windows full, ACKs asked for in their middle. */
+/* Long messages fill windows and request ACKs in their middle. */
 static void draw_bulk(SimOptions *o, Rng *r)
 {
     draw_shape(o, r);
@@ -223,8 +223,8 @@ static void draw_bulk(SimOptions *o, Rng *r)
         o->loss_ppm /= 10;
         o->reorder_ppm /= 10;
         o->burst_ppm /= 10;
-        /* Longer than a message takes on the slowest wire here, or the
-         * requester repeats what is merely on its way. */
+        /* Longer than a message takes on the slowest wire here. Otherwise
+         * the requester would repeat packets that are not lost. */
         o->timeout = rng_range(r, 13, 16);
     }
 }
@@ -251,7 +251,7 @@ static void draw_uc(SimOptions *o, Rng *r)
     }
 }
 
-/* Frames of the life before are on their way when the next one begins. */
+/* Frames of the old life are in flight when the next one begins. */
 static void draw_reborn(SimOptions *o, Rng *r)
 {
     draw_shape(o, r);
@@ -265,7 +265,7 @@ static void draw_reborn(SimOptions *o, Rng *r)
     o->reborn_pct = 80;
 }
 
-/* Everything at once: services, operations, hosts, and what may go wrong. */
+/* Everything at once: services, operations, hosts and faults. */
 static void draw_mixed(SimOptions *o, Rng *r)
 {
     draw_shape(o, r);
@@ -339,7 +339,7 @@ static void draw_hostile(SimOptions *o, Rng *r)
     o->hostile_ppm = rng_range(r, 1000, 300000);
 }
 
-/* One tenant has a clean link, the other one does what it likes. */
+/* One tenant has a clean link, the other one is hostile. */
 static void draw_tenants(SimOptions *o, Rng *r)
 {
     draw_shape(o, r);
@@ -347,7 +347,7 @@ static void draw_tenants(SimOptions *o, Rng *r)
     o->hosts = rng_range(r, 1, 3);
     o->lives = 1;
     o->dcqcn = 0;
-    /* world.c puts a late timer off while a host is never idle. */
+    /* world.c would defer a late timer while a host is never idle. */
     o->tick_late_ns = 0;
     o->apm_pct = o->migrate_pct = 0;
     o->static_rate_pct = o->limit_pct = o->limit_mbps = 0;
@@ -358,7 +358,7 @@ static void draw_tenants(SimOptions *o, Rng *r)
     o->post_gap_us = rng_range(r, 5, 100);
     class_paging(o, r);
     o->odp_pct = rng_pct(r, 60) ? o->odp_pct : 1;
-    /* A share of them is more than the first tenant has. */
+    /* A share of these chunks is more than the first tenant uses. */
     o->odp_chunks = 512;
     o->odp_list = rng_range(r, 1, 4);
 }

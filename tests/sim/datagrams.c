@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Services without connections: UD, GSI and multicast datagrams, and Ethernet
- * frames of raw-packet QPs. SimSend.copies says which
- * hosts must receive a message, and how often they did: one counter, or one for
- * each member of a group.
+ * frames of raw-packet QPs. SimSend.copies counts how often each host received
+ * a message: one counter, or one for each member of a group.
  */
 #include <string.h>
 
@@ -22,7 +21,7 @@ static void group_gids(SimGroup *g, uint32_t number)
     g->gid[0][15] = (uint8_t)(number + 1);
     g->gid[1][10] = g->gid[1][11] = 0xff;
     g->gid[1][12] = 239;
-    g->gid[1][13] = 0x91;       /* its top bit is no part of the MAC */
+    g->gid[1][13] = 0x91;       /* the MAC omits its top bit */
     g->gid[1][15] = (uint8_t)(number + 1);
 }
 
@@ -51,7 +50,7 @@ static void build_groups(World *w, SimQp **ud, uint32_t count)
 
 /* ---- UD and GSI ---------------------------------------------------------- */
 
-/* A local error ends in SQE; a wrong Q_Key is the receiver's to see. */
+/* A local error leads to SQE; the receiver detects a wrong Q_Key. */
 static void plan_datagram_error(World *w, SimQp *qp)
 {
     static const SimError errors[] = {
@@ -87,7 +86,7 @@ static void add_datagram_recv(World *w, SimQp *to)
     if (!rng_pct(&w->rng, 100 - w->options.ud_no_recv_pct)) {
         return;
     }
-    /* Too small ones: the datagram is dropped. */
+    /* Receives that are too small: the datagram is dropped. */
     if (rng_pct(&w->rng, w->options.ud_no_recv_pct)) {
         room = rng_below(&w->rng, 300);
     }
@@ -112,7 +111,7 @@ static void build_datagram(World *w, SimQp *qp, SimQp *to, bool last)
         }
         return;
     }
-    /* Only GSI has the right to GSI's Q_Key (IBTA 10.2.5). */
+    /* Only GSI may use GSI's Q_Key (IBTA 10.2.5). */
     if (to->type == FAKERNIC_QP_GSI && qp->type != to->type) {
         to = qp;
     }
@@ -146,7 +145,7 @@ void datagrams_build(World *w)
     for (uint32_t i = 0; i < count && !w->failed; i++) {
         uint32_t left = rng_below(&w->rng, w->options.datagrams + 1);
 
-        /* PSN ffffff and 0 at least, in every history. */
+        /* Every history has at least the PSNs ffffff and 0. */
         left = ud[i] == w->qp && left < 2 ? 2 : left;
         for (uint32_t k = left; k; k--) {
             build_datagram(w, ud[i], ud[rng_below(&w->rng, count)], k == 1);
@@ -159,7 +158,7 @@ void datagrams_build(World *w)
 
 /* ---- raw packets --------------------------------------------------------- */
 
-/* Writes a frame's header into the memory it is sent from. */
+/* Writes a frame's header into the memory from which it is sent. */
 static void raw_header(SimQp *qp, SimSend *s, const uint8_t *dmac)
 {
     uint8_t header[14];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A hostile peer: frames made from real ones, wrong in what they say and right
- * in every length and checksum, so that they reach the transport. They may ruin
- * connections and data within the rights they were given; they must not crash,
- * hang, reach other memory, or make work complete twice or never.
+ * A hostile peer: it changes the contents of real frames, but keeps lengths and
+ * checksums valid, so that the frames reach the transport. They may break
+ * connections, and data within their rights. They must not crash or hang the
+ * engine, reach other memory, or make work complete twice or never.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ uint8_t *frame_payload(uint8_t *frame)
     return find_bth(frame) + 12;
 }
 
-/* Opcodes that exist, mostly; else anything. */
+/* Mostly opcodes that exist, sometimes any other. */
 static uint8_t forge_opcode(Rng *r, uint8_t was)
 {
     switch (rng_below(r, 10)) {
@@ -53,7 +53,7 @@ static void forge_psn(Rng *r, uint8_t *bth)
     bth[11] = (uint8_t)psn;
 }
 
-/* Inserts or removes bytes behind the BTH; lengths are put right later. */
+/* Inserts or removes bytes behind the BTH. frame_seal() fixes the lengths. */
 static size_t forge_length(Rng *r, uint8_t *bth, size_t tail)
 {
     uint32_t by = rng_pct(r, 70) ? 4 * rng_range(r, 1, 8)

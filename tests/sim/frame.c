@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * An independent reading of RoCEv2 frames (IBTA annex A17, 9.2 to 9.4).
+ * An independent parser of RoCEv2 frames (IBTA annex A17, 9.2 to 9.4).
  *
- * Every frame an engine makes comes through here before the switch sees it.
- * This shares nothing with the engine's wire.c: lengths, checksum, ICRC, pad,
- * header
- * sizes and the path MTU are judged a second time. It must never be "fixed" by
- * looking at the engine.
+ * It checks every frame of an engine before the switch forwards it. It shares
+ * no code with the engine's wire.c: it checks lengths, checksum, ICRC, pad,
+ * header sizes and the path MTU a second time. Never "fix" it by looking at the
+ * engine.
  */
 #include <libdeflate.h>
 #include <string.h>
@@ -201,7 +200,7 @@ static bool frame_is_answer(uint8_t opcode)
     return operation >= 0x0d && operation <= 0x12 && opcode != FRAME_CNP;
 }
 
-/* A congestion notification: nothing but BECN and 16 zero bytes. */
+/* A congestion notification has only BECN and 16 zero bytes. */
 static const char *frame_cnp(const uint8_t *bth, size_t len, SimFrame *out)
 {
     static const uint8_t zeros[16];
@@ -341,7 +340,7 @@ static unsigned frame_payload_rule(uint8_t opcode)
     }
 }
 
-/* A raw frame must equal the next frame that was posted to its QP. */
+/* A raw frame must equal the next one posted to its QP. */
 static void frame_check_raw(World *w, unsigned from, const uint8_t *frame,
                             size_t len)
 {
@@ -413,7 +412,7 @@ static void frame_account(SimQp *qp, const SimFrame *f, size_t len)
 {
     bool answer = frame_is_answer(f->opcode);
 
-    /* IBTA 17.2.8.1: 0 from those that wait to be armed, or are. */
+    /* IBTA 17.2.8.1: a QP sends 0 while it is in REARM or ARMED. */
     if (f->mig_req != !(qp->peer->apm && !qp->peer->migrated) &&
         f->opcode != FRAME_CNP) {
         world_fail(qp->world, "QP %u sent MigReq %u", qp->peer->qpn,
@@ -423,7 +422,7 @@ static void frame_account(SimQp *qp, const SimFrame *f, size_t len)
         ledger_cnp(qp->peer);
         return;
     }
-    /* ACKs and atomic answers are not held back. */
+    /* Rates do not apply to ACKs and atomic responses. */
     if (!answer || f->payload) {
         ledger_rate(qp->peer, len);
     }
@@ -472,7 +471,7 @@ void frame_check(World *w, unsigned from, int to, const uint8_t *frame,
         return;
     }
     if (w->options.hostile_ppm && !qp) {
-        return;                 /* an answer to who never asked */
+        return;                 /* a response without a request */
     }
     if (!qp) {
         world_fail(w, "host %u sent to QP %u, which never was", from,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A history from its first frame to its last byte.
+ * The phases of a history.
  *
- * Safety phase with faults, then none: from there everything must complete
- * within a bound (liveness). Then the world must fall silent, counters and
- * states must fit what happened, all QPs are flushed or destroyed, and memory
- * is compared in full.
+ * In the first phase there are faults (safety). Then there are none, and all
+ * work must complete within a bound (liveness). After that the world must be
+ * silent, and counters and states must fit the events. At the end all QPs are
+ * flushed or destroyed, and all memory is compared.
  */
 #include <string.h>
 
@@ -20,8 +20,9 @@ static const uint32_t rnr_10us[32] = {
 
 /* ---- phases -------------------------------------------------------------- */
 
-/* How many sends must have completed. A broken ring ends where the engine
- * stopped reading it, and unsignaled successes before that are silent. */
+/* The number of sends that must have completed. With a failed ring these end
+ * where the engine stopped reading, and earlier unsignaled successes are
+ * silent. */
 static uint32_t sends_owed(const SimQp *qp)
 {
     uint32_t owed = qp->fetched;
@@ -63,7 +64,7 @@ static uint8_t qp_state(SimQp *qp)
     return attr.state;
 }
 
-/* A QP in error polls its receive queue; only its engine may want time. */
+/* A QP in error polls its receives: only its engine may have a deadline. */
 static bool host_polls(World *w, const Host *h)
 {
     for (uint32_t i = 0; i < w->qp_count; i++) {
@@ -95,7 +96,7 @@ static bool never(World *w)
     return false;
 }
 
-/* How long it may take once the link is good. */
+/* The time within which all work must complete on a good link. */
 static RoceTime liveness_bound(World *w)
 {
     const SimOptions *o = &w->options;
@@ -112,11 +113,11 @@ static RoceTime liveness_bound(World *w)
     if (o->rate_mbps) {
         bound += (RoceTime)(bytes * 8000 / o->rate_mbps) * 20;
     }
-    /* A good link: what the hostile tenant does may not count. */
+    /* The link is good: the hostile tenant must not delay anything. */
     if (o->tenants) {
         return bound + (RoceTime)messages * MS;
     }
-    /* DCQCN may go down to 10 Mbit/s. */
+    /* DCQCN may reduce a rate to 10 Mbit/s. */
     if (o->dcqcn) {
         bound += (RoceTime)(bytes * 800);
     }
@@ -125,19 +126,19 @@ static RoceTime liveness_bound(World *w)
     }
     bound += (RoceTime)messages * (rnr_10us[o->rnr_timer & 31] * 20 * US +
                                    (RoceTime)o->delay_ns * 20);
-    /* Each piece waits for its pages, here, or there with RNR NAKs, up to 41 ms
-     * each; it may find others gone by then. */
+    /* Each part waits for its pages, at the peer with RNR NAKs of up to 41 ms.
+     * Other pages may have become absent by then. */
     if (o->odp_pct) {
         bound += (RoceTime)(messages * 10 + bytes / 16384) *
                  (o->odp_wait_us + 41000) * US * (o->odp_chunks ? 4 : 1);
     }
-    /* A forged RNR NAK may name the longest wait there is. */
+    /* A forged RNR NAK may have the longest timer. */
     if (o->hostile_ppm) {
         bound += 120 * SEC;
     }
-    /* One run of retries, each up to four times the timeout (C9-140); more of
-     * them where a path has to fail before the other one is tried, or one side
-     * waits for the other to fail. */
+    /* One series of retries, each up to four times the timeout (C9-140). There
+     * are more where one path must fail before the other is used, or one side
+     * waits until the other fails. */
     bound += (4096ll << o->timeout) * 4 * 10 *
              (1 + 2 * (o->apm_pct > 0) + 2 * (o->grant_pct > 0)) *
              (1 + (o->change_pct > 0));
@@ -177,7 +178,7 @@ static void history_settle(World *w)
 
 /* ---- checks at rest ------------------------------------------------------ */
 
-/* A frame to all hosts does not come back to the one that sent it. */
+/* A frame to all hosts does not return to its sender. */
 static void final_datagram(World *w, const SimQp *qp, uint32_t index)
 {
     const SimSend *s = &qp->send[index];
@@ -204,7 +205,7 @@ static void final_qp(World *w, SimQp *qp)
     }
     /* Unreliable services fail their send queue only (IBTA 10.3.1.6). */
     if (qp->type == FAKERNIC_QP_UC && qp->conn->injected) {
-        failed = false;         /* or all of it, by what was pulled away */
+        failed = false;         /* an injection may fail the whole QP */
     } else if ((!qp->conn || (qp->type == FAKERNIC_QP_UC && !qp->rq_failed)) &&
                qp->sq_failed && !qp->error) {
         if (state != FAKERNIC_QPS_SQE) {
@@ -215,7 +216,7 @@ static void final_qp(World *w, SimQp *qp)
         world_fail(w, "QP %u is in state %u, failed %d", qp->qpn, state,
                    failed);
     }
-    /* Only the peer's word arms (IBTA 17.2.8.1). */
+    /* Only the peer's MigReq arms a QP (IBTA 17.2.8.1). */
     if (qp->apm && !qp->peer->apm && host_qp_armed(qp)) {
         world_fail(w, "QP %u is armed by itself", qp->qpn);
     }
@@ -275,13 +276,13 @@ static void final_counters(World *w)
         const uint64_t *stats = roce_stats(w->host[i]->roce);
 
         for (unsigned k = 0; k < sizeof(zero_always); k++) {
-            /* Answers are dropped until there is a place for them. */
+            /* Responses are dropped while their page is absent. */
             if (o->odp_pct &&
                 (zero_always[k] == FAKERNIC_STAT_DROP_RESPONSE ||
                  zero_always[k] == FAKERNIC_STAT_IMPLIED_NAK)) {
                 continue;
             }
-            /* What comes while a FLUSH is under way is asked for again. */
+            /* Packets that arrive during a FLUSH are requested again. */
             if (o->flush_pct && (zero_always[k] == FAKERNIC_STAT_TX_SEQ_NAK ||
                                  zero_always[k] == FAKERNIC_STAT_RX_SEQ_NAK)) {
                 continue;
@@ -321,7 +322,7 @@ void model_final(World *w)
 
 /* ---- teardown: flush, destroy, compare ----------------------------------- */
 
-/* Some go through ERR and get work posted there, which must be flushed. */
+/* Some QPs go to ERR and get work there, which must be flushed. */
 static void teardown_flush(World *w)
 {
     for (uint32_t i = 0; i < w->qp_count && !w->failed; i++) {
@@ -379,7 +380,7 @@ static void teardown_destroy(World *w)
         Host *h = w->host[i];
 
         world_pump(w, h);
-        /* A region is busy while a window is bound to it. */
+        /* A region with a bound window is busy. */
         for (unsigned windows = 2; windows--;) {
             for (uint32_t k = 0; k < h->mr_count; k++) {
                 if (h->mr[k].alive && h->mr[k].window == windows) {
@@ -406,8 +407,8 @@ static void mark_unknown(const SimMr *mr, uint32_t offset, uint32_t length)
 }
 
 /*
- * Nothing at or behind a planned error is executed, but where the host refuses
- * pages in the middle of a message, or for an answer that comes after all.
+ * No send at or behind a planned error is executed. An exception is a host that
+ * refuses pages in the middle of a message, or for a response.
  */
 static bool never_executed(const SimQp *qp, uint32_t index)
 {
@@ -424,7 +425,7 @@ static bool never_executed(const SimQp *qp, uint32_t index)
              opcode_is_write(planned->opcode)));
 }
 
-/* A send that failed and is not known to have been executed, or not. */
+/* A failed send may or may not have been executed: its bytes are unknown. */
 static void unknown_effect(World *w, SimQp *qp, uint32_t index)
 {
     const SimSend *s = &qp->send[index];
@@ -503,7 +504,7 @@ static void settle_shared(World *w, Host *h)
     mr_put(h->counter, h->expected, offset, &value, 8);
 }
 
-/* Which region an image offset belongs to, for the report. */
+/* Finds the region of an image offset, for the report. */
 static uint64_t find_region(const Host *h, size_t at, uint32_t *key)
 {
     for (uint32_t i = 0; i < h->mr_count; i++) {
@@ -547,8 +548,8 @@ static void compare_memory(World *w, const Host *h)
 }
 
 /*
- * A hostile peer may write where it was given the right to, not elsewhere: in
- * all of the pages, where the key is one of the whole address space.
+ * A hostile peer may write only where it has the right. With a key of the whole
+ * address space that is all of its pages.
  */
 static void forget_writable(World *w)
 {
@@ -597,7 +598,7 @@ void model_teardown(World *w)
     }
 }
 
-/* Faults, then none; all work done; silence. */
+/* One life: faults, then none, until all work is done; then silence. */
 static void history_life(World *w)
 {
     RoceTime bound = w->now + w->options.faults_ms * MS + liveness_bound(w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A fake host: work requests, and what an engine asks and reports. Its memory
- * is in memory.c, its queue pairs are in qp.c.
+ * A fake host: work requests, and the queries and reports of its engine. Its
+ * memory is in memory.c, its queue pairs are in qp.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 /* ---- RoceHostOps: work requests ------------------------------------------ */
 
 /*
- * Where 'length' bytes reach out of a region, by one; out of a piece of all
- * addresses only what is on another page is not there.
+ * The offset from which 'length' bytes exceed a region by one. In a part of the
+ * whole address space, only another page is absent.
  */
 static uint64_t host_beyond(const SimMr *mr, uint64_t length)
 {
@@ -201,7 +201,8 @@ static void host_build_send(const SimQp *qp, uint32_t index, RoceSendWr *wr)
     }
 }
 
-/* If every success is reported, all can be checked (RoceLimits.max_sends). */
+/* Checks the limit of sends in flight, if every success is reported
+ * (RoceLimits.max_sends). */
 static bool send_has_room(const SimQp *qp)
 {
     const SimOptions *o = &qp->world->options;
@@ -348,7 +349,7 @@ static void host_trace(void *host, RoceTracePoint point, uint32_t qpn,
     Host *h = host;
     World *w = h->world;
 
-    /* RX is in the log already, with more detail. */
+    /* The log already has RX, with more detail. */
     if (point != ROCE_TRACE_RX) {
         world_log(w, h->number, LOG_TRACE, qpn, a, b, (uint8_t)point, 0);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Time: when work is posted, and what the host pulls away in mid-flight.
- * Programs are fixed before; what happens when is drawn here. An injection says
- * which statuses it may lead to, on which side (SimQp.fault_send, fault_recv).
+ * Times: when work is posted, and which objects the host removes during work.
+ * Programs are fixed before; this file draws the times. Each injection sets the
+ * statuses that it may cause on each side (SimQp.fault_send, fault_recv).
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 enum { INJECT_ERR, INJECT_RESET, INJECT_DESTROY, INJECT_MR, INJECT_DMA_ZONE,
        INJECT_DMA_RECV, INJECT_DMA_ARENA, INJECT_SQ_BROKEN, INJECT_RQ_BROKEN,
        INJECT_CQ_ERROR, INJECT_FIRST,
-       /* the same of what came later (SimOptions.change_pct, odp_pct) */
+       /* kinds that were added later (SimOptions.change_pct, odp_pct) */
        INJECT_DMA_SOURCE = INJECT_FIRST, INJECT_REREG, INJECT_LATER,
        INJECT_REFUSE_ZONE = INJECT_LATER, INJECT_REFUSE_RECV,
        INJECT_REFUSE_ARENA, INJECT_REFUSE_SOURCE, INJECT_COUNT };
@@ -23,7 +23,7 @@ enum { INJECT_ERR, INJECT_RESET, INJECT_DESTROY, INJECT_MR, INJECT_DMA_ZONE,
 
 /* ---- time ---------------------------------------------------------------- */
 
-/* Nothing waits for what comes in another life. */
+/* No send may wait for a send of another life. */
 static void cut_waiting(World *w)
 {
     bool changed = true;
@@ -45,7 +45,7 @@ static void cut_waiting(World *w)
     }
 }
 
-/* Where the first life of a QP ends; receives are posted for all of them. */
+/* Sets the end of each QP's first life. Receives are posted for all lives. */
 static void set_lives(World *w)
 {
     for (uint32_t i = 0; i < w->qp_count; i++) {
@@ -56,7 +56,7 @@ static void set_lives(World *w)
             !qp->unborn) {
             qp->life_end = rng_below(&w->rng, qp->send_count + 1);
         }
-        /* The two around the wrap belong together. */
+        /* The two sends around the wrap stay in one life. */
         if (i == 0 && qp->life_end < 2) {
             qp->life_end = qp->send_count < 2 ? qp->send_count : 2;
         }
@@ -65,7 +65,7 @@ static void set_lives(World *w)
     for (uint32_t i = 0; i < w->qp_count; i++) {
         SimQp *qp = &w->qp[i];
 
-        /* What is silent cannot be waited for. */
+        /* The last send of a life must be signaled, as others wait for it. */
         if (qp->life_end) {
             qp->send[qp->life_end - 1].flags |= FAKERNIC_SQ_SIGNALED;
         }
@@ -162,7 +162,7 @@ static void fail_dma(SimMr *mr, Rng *rng)
     mr->host->dma_fail_hi = mr->pages[page] + (1ull << mr->page_shift);
 }
 
-/* What the two sides may see of it, sends and receives. */
+/* Adds the statuses that both sides may get, for sends and receives. */
 static void may_fail(SimQp *qp, uint32_t own, uint32_t peers, uint32_t recv)
 {
     qp->conn->injected = true;
@@ -185,7 +185,7 @@ static void inject_state(World *w, SimQp *qp, uint32_t kind)
                       FAKERNIC_VENDOR_CQ_OVERRUN);
         return;
     }
-    /* Completions of the flush come during the call: RESET has none. */
+    /* The flush completes during the call; RESET causes no completions. */
     qp->silent = kind == INJECT_RESET;
     if (host_modify_state(qp, kind == INJECT_ERR ? FAKERNIC_QPS_ERR
                                                  : FAKERNIC_QPS_RESET)) {
@@ -193,7 +193,7 @@ static void inject_state(World *w, SimQp *qp, uint32_t kind)
     }
 }
 
-/* What all QPs of the host send is made of it. */
+/* The source of the data that all QPs of the host send fails. */
 static void inject_source(World *w, Host *h, bool refused)
 {
     for (uint32_t i = 0; i < w->qp_count; i++) {
@@ -281,7 +281,7 @@ static void inject(World *w, SimConn *conn, uint32_t roll)
                                                   : INJECT_COUNT);
 
     if (qp->silent || qp->peer->silent) {
-        return;                 /* it has a new life, or none yet */
+        return;                 /* in a new life, or not born yet */
     }
     world_log(w, qp->host->number, LOG_INJECT, kind, qp->qpn, 0, 0, 0);
     switch (kind) {
@@ -321,7 +321,7 @@ static void inject(World *w, SimConn *conn, uint32_t roll)
     world_pump(w, qp->peer->host);
 }
 
-/* Both sides at once: RESET with frames in flight, and a new connection. */
+/* RESET of both sides with frames in flight, then a new connection. */
 static void reconnect(World *w, SimConn *conn)
 {
     SimConn *heir = conn->heir;
@@ -352,8 +352,8 @@ static void reconnect(World *w, SimConn *conn)
 }
 
 /*
- * What an armed connection survives: its primary path is cut, both ways or one,
- * or software gives it up.
+ * An armed connection must survive that its primary path is cut, in one or both
+ * directions, or that software migrates it.
  */
 static void migrate(World *w, SimConn *conn, uint32_t roll)
 {
@@ -480,7 +480,7 @@ static bool conn_intact(const SimConn *conn)
     return !conn->injected && !model_may_break(conn->side[0]);
 }
 
-/* SQE is left by the host's word; what was flushed stays so (10.3.1.6). */
+/* The host moves QPs from SQE to RTS; flushed work stays flushed (10.3.1.6). */
 static void recover_datagrams(World *w)
 {
     for (uint32_t i = 0; i < w->qp_count; i++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Keys that come and go with work requests: leases, which a QP makes for its
- * own use (as kernel clients do), and grants, which it makes for its peer.
+ * Keys that work requests create and invalidate: leases, which a QP makes for
+ * its own use (as kernel clients do), and grants, which it makes for its peer.
  *
- * What one side may do only after something at the other is done is not posted
- * before (SimSend.after): the part a real application plays with a message.
+ * A send that must follow one of the other side is posted after that one
+ * (SimSend.after). A real application would use a message for it.
  */
 #include "sim.h"
 
@@ -27,7 +27,7 @@ static SimSend *last_send(const SimQp *qp)
     return &qp->send[qp->send_count - 1];
 }
 
-/* 's' waits for the last send of 'of', which must tell when it is done. */
+/* 's' waits for the last send of 'of', which must be signaled. */
 static void wait_for(SimSend *s, SimQp *of)
 {
     last_send(of)->flags |= FAKERNIC_SQ_SIGNALED;
@@ -80,7 +80,7 @@ void keys_lease(World *w, SimQp *qp)
                                   FAKERNIC_ACCESS_LOCAL_WRITE);
     s = workload_add_key(qp, FAKERNIC_SQ_REG_MR, qp->lease, NULL,
                          program_flags(w, FAKERNIC_SQ_REG_MR, 0, false));
-    /* The READ before has taken the old registration back when it is done. */
+    /* The READ before it invalidates the old registration. */
     if (qp->lease_pending) {
         s->after = qp;
         s->after_index = qp->lease_pending - 1;
@@ -144,7 +144,7 @@ static SimSend *open_grant(World *w, SimQp *owner, unsigned kind, SimMr **next)
     return s;
 }
 
-/* Type 1 ends by being bound elsewhere or to nothing. */
+/* A type 1 window ends by a bind to another place or of length 0. */
 static void unbind(World *w, SimQp *owner, SimMr *window)
 {
     SimMr *nothing = world_alloc(w, sizeof(*nothing));
@@ -211,7 +211,7 @@ void keys_grant(World *w, SimQp *qp)
     SimMr *target;
     SimSend *s = open_grant(w, owner, kind, &target);
 
-    /* Everything the peer did with the key before is done. */
+    /* The peer must have finished its requests with the old key. */
     if (qp->send_count) {
         wait_for(s, qp);
     }
@@ -227,7 +227,7 @@ void keys_grant(World *w, SimQp *qp)
     } else {
         uint32_t size = program_size(w, mtu_bytes(qp->mtu));
 
-        /* Fenced: READs that the key serves have their data (10.8.3.3). */
+        /* A fence: READs with the key must have their data (10.8.3.3). */
         workload_add_send(qp, FAKERNIC_SQ_SEND_INV, size,
                           FAKERNIC_SQ_SIGNALED | FAKERNIC_SQ_FENCE)->imm =
             target->key;

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What each connection has put on the wire: messages, PSNs, credits.
+ * What each connection has sent on the wire: messages, PSNs, credits.
  *
- * Every new request must be the next of the program, with the PSN behind those
- * before it (IBTA 9.7.2); a READ may be asked for in parts, each a message to
- * the responder; every answer must be about something that was asked.
- * Credits are kept twice, from what answers say and from what is posted: nobody
- * promises more than there is, a message that needs a receive goes beyond the
- * promise only alone, and RNR NAKs come only where nothing was promised (IBTA
- * 9.7.7.2). Answers count when they are made, not when they arrive: the
- * requester never knows more than that.
+ * Every new request must be the next one of the program, with the next PSN
+ * (IBTA 9.7.2). A READ may be requested in parts, each a message to the
+ * responder. Every response must belong to a request.
  *
- * Rates are leaky buckets; congestion notifications have a cause and a
- * distance.
+ * Credits are counted twice, from responses and from posted receives. A
+ * responder reports no more credits than it has receives. Beyond its limit a
+ * requester sends only one message that needs a receive. RNR NAKs occur only
+ * beyond the limit (IBTA 9.7.7.2). A response counts when it is sent, not when
+ * it arrives, as the requester never knows more than that.
+ *
+ * Rates are leaky buckets. A congestion notification needs a cause and a
+ * minimum distance to the one before.
  */
 #include "sim.h"
 
 #define NO_CREDIT_CODE 31
-#define BURST_NS MS                     /* what a QP may catch up with */
+#define BURST_NS MS                     /* the time a QP may catch up */
 #define BURST_FRAMES 2
 #define CNP_DISTANCE (50 * US)          /* DCQCN's N */
 
@@ -51,7 +52,7 @@ void ledger_open(SimQp *qp)
                               .send = qp->fetched, .base = qp->fetched };
 }
 
-/* The opcodes a message may begin with. */
+/* Whether a message of this send may begin with the opcode. */
 static bool begins_with(const SimSend *s, uint8_t opcode)
 {
     switch (opcode & 0x1f) {
@@ -73,7 +74,7 @@ static bool begins_with(const SimSend *s, uint8_t opcode)
     }
 }
 
-/* READs, atomics and the like take responder resources (IBTA 9.7.5.1.4). */
+/* READs, atomics, etc. take responder resources (IBTA 9.7.5.1.4). */
 static bool is_answered(const SimSend *s)
 {
     return opcode_is_read(s->opcode) || opcode_is_atomic(s->opcode) ||
@@ -81,7 +82,7 @@ static bool is_answered(const SimSend *s)
            s->opcode == FAKERNIC_SQ_ATOMIC_WRITE;
 }
 
-/* Those on the wire of which the last answer has not been made. */
+/* The number of these on the wire whose last response was not sent yet. */
 static uint32_t unanswered(const SimQp *qp)
 {
     const SimLedger *l = &qp->ledger;
@@ -101,7 +102,7 @@ static uint32_t unanswered(const SimQp *qp)
     return count;
 }
 
-/* A READ request moves on, in a READ that was begun before. */
+/* A READ request continues a READ that has begun before. */
 static void read_part(SimQp *qp, const SimFrame *f)
 {
     SimLedger *l = &qp->ledger;
@@ -132,7 +133,7 @@ void ledger_request(SimQp *qp, const SimFrame *f)
                        qp->qpn, f->psn, l->psn);
         }
         read_part(qp, f);
-        return;                 /* once more, or further on in a message */
+        return;                 /* a repeated or a later packet of a message */
     }
     while (l->send < qp->fetched && !on_wire(&qp->send[l->send])) {
         l->send++;
@@ -223,7 +224,7 @@ void ledger_answer(SimQp *qp, const SimFrame *f)
     if (f->has_aeth && !kind) {
         answer_credits(qp, f);
     }
-    /* A receive may be there, and its pages not. */
+    /* The pages of a posted receive may be absent. */
     if (kind == 0x20 && !l->unlimited && awaited_ssn(qp) <= l->limit &&
         !w->options.odp_pct) {
         world_fail(w, "QP %u: RNR NAK for message %u, %u were promised",

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The switch: forwards frames by MAC, takes time, and misbehaves on request.
+ * The switch: it forwards frames by MAC with a delay, and can misbehave.
  *
- * Impairments are drawn from the world's generator until faults_end, or follow
- * the masks of a LinkScript. "Mercy" is a truce after an engine reports that its
- * retries run out: in histories where no retry exhaustion is wanted, chance
- * alone must not cause one. Everything the link does is in the log.
+ * Impairments come from the world's generator until faults_end, or from the
+ * masks of a LinkScript. With "mercy" the link pauses them after an engine
+ * reports that its retries run out: in such histories chance alone must not
+ * exhaust retries. The log has all actions of the link.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +28,8 @@ static void link_deliver(World *w, unsigned to, RoceTime time,
     w->link.in_flight++;
 }
 
-/* Flips one to three bits, or damages up to 32 bits in a row: what a CRC32
- * finds for certain. The Ethernet header is spared: FCS guards it. */
+/* Flips one to three bits, or damages up to 32 bits in a row, which a CRC32
+ * always detects. It spares the Ethernet header, which the FCS protects. */
 static void link_corrupt(World *w, uint8_t *frame, size_t len)
 {
     uint32_t head = frame[12] == 0x81 ? 18 : 14;
@@ -63,7 +63,7 @@ static bool link_loses(World *w, unsigned from)
     return rng_ppm(&w->rng, w->options.loss_ppm);
 }
 
-/* A port flaps: for a while its host neither sends nor receives. */
+/* A port flaps: its host neither sends nor receives for some time. */
 static bool link_down(World *w, unsigned from, unsigned to)
 {
     LinkState *l = &w->link;
@@ -84,7 +84,7 @@ bool link_takes(World *w, unsigned to)
     return !link_faulty(w) || w->now >= w->link.down_until[to];
 }
 
-/* Chance's share; may change the frame. False: it is lost. */
+/* Applies random faults, which may change the frame. False: it is lost. */
 static bool link_impair(World *w, unsigned from, unsigned to, uint8_t *frame,
                         size_t *len, RoceTime *arrival)
 {
@@ -110,7 +110,7 @@ static bool link_impair(World *w, unsigned from, unsigned to, uint8_t *frame,
         w->link.duplicates++;
         link_deliver(w, to, *arrival + again, frame, *len);
     }
-    /* FCS finds what happens to frames without an ICRC: they are lost. */
+    /* The FCS detects damage of frames without an ICRC: they are lost. */
     if (frame_is_raw(frame) &&
         (rng_ppm(&w->rng, o->corrupt_ppm) ||
          rng_ppm(&w->rng, o->truncate_ppm))) {
@@ -134,7 +134,7 @@ static bool link_impair(World *w, unsigned from, unsigned to, uint8_t *frame,
     return true;
 }
 
-/* The script's share. False: the frame is lost. */
+/* Applies the script. False: the frame is lost. */
 static bool link_script(World *w, unsigned from, unsigned to,
                         const uint8_t *frame, size_t len, RoceTime *arrival)
 {
@@ -194,7 +194,7 @@ static RoceTime link_arrival(World *w, unsigned from, unsigned to, size_t len)
     return arrival;
 }
 
-/* A stranger sends something like it, before or after. */
+/* A hostile host sends a similar frame, before or after. */
 static void link_forge(World *w, unsigned from, unsigned to,
                        const uint8_t *frame, size_t len, RoceTime arrival)
 {
@@ -210,7 +210,7 @@ static void link_forge(World *w, unsigned from, unsigned to,
     link_deliver(w, to, arrival + rng_below(&w->rng, 3) * 100, copy, len);
 }
 
-/* Is it on a path that was cut? The second path of a connection is tagged. */
+/* Whether a frame uses a path that was cut. The second path is tagged. */
 static bool link_cut(World *w, unsigned to, const uint8_t *frame, size_t len)
 {
     const SimQp *qp;
@@ -223,7 +223,7 @@ static bool link_cut(World *w, unsigned to, const uint8_t *frame, size_t len)
     return qp && qp->conn && qp->conn->cut[qp == qp->conn->side[0]];
 }
 
-/* The share of the rules of both ends. False: it is lost. */
+/* Applies the fault rules of both ends. False: the frame is lost. */
 static bool link_rules(World *w, unsigned from, unsigned to, uint8_t *frame,
                        size_t *len, RoceTime *arrival)
 {
@@ -244,7 +244,7 @@ static bool link_rules(World *w, unsigned from, unsigned to, uint8_t *frame,
     return true;
 }
 
-/* One copy of a frame, to one host. */
+/* Sends one copy of a frame to one host. */
 static void link_forward(World *w, unsigned from, unsigned to,
                          const uint8_t *frame, size_t len)
 {
@@ -272,7 +272,7 @@ static void link_forward(World *w, unsigned from, unsigned to,
     if (link_faulty(w) && !link_impair(w, from, to, copy, &len, &arrival)) {
         return;
     }
-    /* Ethernet pads short frames, and receivers must not mind. */
+    /* Ethernet pads short frames, which receivers must accept. */
     if (!frame_is_raw(frame) && rng_ppm(&w->rng, w->options.pad_ppm)) {
         size_t pad = rng_range(&w->rng, 1, 46);
 
@@ -303,7 +303,7 @@ void link_send(World *w, unsigned from, const uint8_t *frame, size_t len,
         link_forward(w, from, (unsigned)to, frame, len);
         return;
     }
-    /* To a group: the wire's copy to all others, or the engine's own. */
+    /* A group: the wire sends to all others, the loopback copy to itself. */
     for (unsigned i = 0; i < SIM_HOSTS && w->host[i] && !w->failed; i++) {
         if ((i == from) == loopback) {
             link_forward(w, from, i, frame, len);

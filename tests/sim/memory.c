@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Guest memory: pages, regions, keys, and the DMA an engine asks for.
+ * Guest memory: pages, regions, keys, and the DMA of an engine.
  *
- * It comes in three images of the same layout: what is there, what the model
- * expects there, and which bytes it cannot know. Regions are made of pages in
- * random order with unused pages between them, so that a byte written to the
- * wrong place changes something that nobody expects to change. Every DMA
- * outside of what is registered at that moment, or beyond the rights to it, is
- * a failure; inside of [dma_fail_lo, dma_fail_hi) it fails on command.
+ * There are three images of the same layout: the actual bytes, the bytes that
+ * the model expects, and a mark for bytes that it cannot know. Regions consist
+ * of pages in random order with unused pages between them, so that a byte
+ * written to a wrong place is detected. A DMA outside of registered memory, or
+ * beyond its rights, fails the history. Inside of [dma_fail_lo, dma_fail_hi) a
+ * DMA fails on purpose.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #define POISON 0xdb
 #define HOST_IMAGE ((size_t)SIM_BLOCKS * SIM_BLOCK)
 
-/* Images are reused from world to world: one world exists at a time. */
+/* Worlds reuse these images, as only one world exists at a time. */
 static uint8_t *host_images[SIM_HOSTS][3];
 
 void host_memory_open(Host *h)
@@ -53,7 +53,7 @@ static uint64_t host_block_new(Host *h)
     return base;
 }
 
-/* Opens two blocks, leaves every fifth page as a guard, shuffles the rest. */
+/* Opens two blocks. Every fifth page is a guard; the others are shuffled. */
 static uint64_t host_small_page(Host *h)
 {
     if (!h->small_page_count) {
@@ -93,7 +93,7 @@ static SimMr *mr_new(Host *h, uint32_t access, RocePd pd)
     return mr;
 }
 
-/* Registers a region with the engine; its pages are listed, or come later. */
+/* Registers a region with the engine, with its pages or on demand. */
 static void mr_register(SimMr *mr)
 {
     World *w = mr->host->world;
@@ -121,7 +121,7 @@ static void mr_register(SimMr *mr)
     }
 }
 
-/* All addresses there are, for these rights in this PD: one per host. */
+/* The region of all addresses with these rights in this PD; one per host. */
 static SimMr *mr_implicit(Host *h, uint32_t access, RocePd pd)
 {
     SimMr *mr;
@@ -177,7 +177,7 @@ static SimMr *mr_choose(Host *h, uint64_t length, uint32_t access,
 
 SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, RocePd pd)
 {
-    /* There are no windows on regions with on-demand paging. */
+    /* On-demand regions cannot have windows. */
     bool on_demand = !(access & FAKERNIC_ACCESS_MW_BIND) &&
                      rng_pct(&h->world->rng, h->world->options.odp_pct);
 
@@ -297,7 +297,7 @@ void host_mr_destroy(SimMr *mr)
     }
 }
 
-/* Finds the image offset of a region's byte, and how many follow it there. */
+/* Finds the image offset of a region's byte, and the number of bytes there. */
 static size_t mr_locate(const SimMr *mr, uint64_t offset, size_t *run)
 {
     uint64_t size = 1ull << mr->page_shift;
@@ -370,7 +370,8 @@ void mr_rights(const SimMr *mr)
     }
 }
 
-/* A page nobody has used for a while, or a new one; the old one retires. */
+/* Returns a page that has been unused for some time, or a new one. The old page
+ * retires. */
 static uint64_t page_exchange(Host *h, uint64_t old, bool small)
 {
     SimRetired *retired = &h->retired[!small];
@@ -380,7 +381,7 @@ static uint64_t page_exchange(Host *h, uint64_t old, bool small)
         page = retired->page[retired->first];
         retired->page[retired->first] = old;
         retired->first = (retired->first + 1) % SIM_PAGE_REQUESTS;
-        /* Memory that fails is not used for something else. */
+        /* Memory that fails is not reused. */
         if (SIM_DMA_BASE(h->number) + page >= h->dma_fail_hi ||
             SIM_DMA_BASE(h->number) + page + (small ? SIM_PAGE : SIM_BLOCK) <=
                 h->dma_fail_lo) {
@@ -466,7 +467,7 @@ bool host_dma_write(void *host, uint64_t address, const void *buf,
     return p != NULL;
 }
 
-/* As a device does it: with the engine's arithmetic, which program.c checks. */
+/* Uses the engine's arithmetic, as a device does; program.c checks it. */
 bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
 {
     uint8_t *p = host_dma(host, address, 8, SIM_WRITABLE);
@@ -510,14 +511,14 @@ RoceFlush host_dma_flush(void *host, const RoceFlushJob *job, uint64_t *done)
             return ROCE_FLUSH_FAILED;
         }
     }
-    /* The medium takes its time for two of three, and one job at once. What
-     * comes meanwhile is sent again, which a history without faults may not do.
-     */
+    /* The medium is slow for two of three jobs, and does one job at a time. A
+     * request that arrives during a job is sent again, which is not allowed in
+     * a history without faults. */
     if (slow && h->flush_ticket) {
         return ROCE_FLUSH_LATER;
     }
     if (slow && h->flushes++ % 3) {
-        /* The last part by half. */
+        /* Half of the last part. */
         for (unsigned i = 0; i < job->count; i++) {
             uint64_t len = job->part[i].len;
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The oracle: what verbs promise, checked at every completion and at the end;
- * here what is sent, in model_recv.c what is received, in history.c the end.
+ * The oracle checks the guarantees of verbs at every completion and at the end.
+ * This file checks sends, model_recv.c receives, history.c the end.
  *
- *  - each work request completes exactly once, in order, as it should;
+ *  - each work request completes exactly once, in order, with its status;
  *  - a message that completes at the sender has completed at the receiver;
- *  - memory is, byte for byte, what the completed requests made it;
- *  - READs return what was there when they were executed, or what a later
- *    unfenced request of the same QP put there (IBTA 10.8.3.3, table 79);
+ *  - memory has, byte for byte, the result of the completed requests;
+ *  - READs return the bytes at the time of their execution, or those that a
+ *    later unfenced request of the same QP wrote (IBTA 10.8.3.3, table 79);
  *  - atomics execute once;
- *  - what fails, fails with the status the verbs chapter names (IBTA 11.6.2),
- *    and everything behind it is flushed.
+ *  - a failed request has the status of the verbs chapter (IBTA 11.6.2), and
+ *    all requests behind it are flushed.
  *
  * A history without planned errors, injections or harsh links gets no leeway.
- * Where an outcome truly is open (a request that failed may have been
- * executed), its bytes are marked unknown, and only those.
+ * Only where an outcome really is open (a failed request may have been
+ * executed) the oracle marks its bytes as unknown.
  */
 #include <string.h>
 
@@ -22,13 +22,13 @@
 
 /* ---- what may happen ----------------------------------------------------- */
 
-/* An answer without a place is lost as well. */
+/* A response whose page is absent is lost, too. */
 static bool link_may_lose(const World *w)
 {
     return w->link.faults || w->options.harsh || w->options.odp_pct;
 }
 
-/* Is there, by now, a reason for this connection to end in an error? */
+/* Whether this connection has a reason to fail by now. */
 bool model_may_break(const SimQp *qp)
 {
     const SimQp *peer = qp->peer;
@@ -41,22 +41,22 @@ bool model_may_break(const SimQp *qp)
            (peer->planned >= 0 && (uint32_t)peer->planned < peer->fetched);
 }
 
-/* May a datagram find no receive, or not arrive? */
+/* Whether a datagram may find no receive, or may not arrive. */
 bool model_may_drop(const World *w)
 {
     return w->link.faults || w->options.ud_no_recv_pct ||
            w->options.late_recv_pct || w->options.odp_pct;
 }
 
-/* UC loses messages with packets, receives, or rights that are missing. */
+/* UC loses a message if a packet, receive or right is missing. */
 bool model_unreliable(const SimQp *qp)
 {
     return qp->type == FAKERNIC_QP_UC &&
            (model_may_drop(qp->world) || model_may_break(qp));
 }
 
-/* Did something that one of these sends waited for fail? Keys may then not be
- * what the programs of both sides take them for. */
+/* Whether a send failed for which one of these sends waited. Then keys may have
+ * a state that the programs of both sides do not expect. */
 bool model_waited_in_vain(const SimQp *qp)
 {
     for (uint32_t i = 0; i < qp->fetched; i++) {
@@ -101,7 +101,7 @@ static uint32_t planned_status(SimError e)
     }
 }
 
-/* The statuses send 'index' may complete with, as the first failing one. */
+/* The statuses that send 'index' may have as the first failing one. */
 static uint32_t send_statuses(const SimQp *qp, uint32_t index)
 {
     const World *w = qp->world;
@@ -120,8 +120,8 @@ static uint32_t send_statuses(const SimQp *qp, uint32_t index)
         set |= BIT(FAKERNIC_WC_RETRY_EXC_ERR) |
                BIT(FAKERNIC_WC_RNR_RETRY_EXC_ERR);
     }
-    /* Its own error: before it everything succeeds, unless the answers were
-     * lost and the responder, in error, gives none a second time. */
+    /* Its own error: earlier sends succeed, unless their responses were lost
+     * and the responder, in error, does not repeat them. */
     if (qp->planned >= 0 && model_may_break(qp) && link_may_lose(w)) {
         set |= BIT(FAKERNIC_WC_RETRY_EXC_ERR);
     }
@@ -175,7 +175,7 @@ static uint8_t send_cqe_opcode(uint8_t opcode)
 
 /* ---- effects at the responder -------------------------------------------- */
 
-/* May a send after 'index' have put this byte at that place of the zone? */
+/* Whether a send after 'index' may have written this byte there in the zone. */
 static bool later_byte(const SimQp *qp, uint32_t index, uint32_t offset,
                        uint8_t byte, bool stop_at_fence)
 {
@@ -205,7 +205,7 @@ static bool later_byte(const SimQp *qp, uint32_t index, uint32_t offset,
     return false;
 }
 
-/* Memory at a write's target: what it wrote, or what came after it. */
+/* A write's target must have its bytes, or those of a later send. */
 static void check_zone(SimQp *qp, uint32_t index)
 {
     const SimSend *s = &qp->send[index];
@@ -292,7 +292,7 @@ static void check_read(SimQp *qp, uint32_t index)
     }
 }
 
-/* The word that all QPs add 1 to: originals are all different, 0.. */
+/* All QPs add 1 to this word: each original, from 0 on, occurs once. */
 static void check_shared(SimQp *qp, uint32_t index, uint64_t original)
 {
     World *w = qp->world;
@@ -344,7 +344,7 @@ static uint64_t flush_length(const SimSend *s)
     return s->flush & FAKERNIC_FLUSH_LEVEL_MR ? s->zone->length : s->length;
 }
 
-/* Bytes the host is to be asked for: one barrier does for global visibility. */
+/* Bytes that the host must flush. One barrier suffices for visibility. */
 static uint64_t flush_owes(const SimSend *s)
 {
     uint64_t length = flush_length(s);
@@ -352,8 +352,8 @@ static uint64_t flush_owes(const SimSend *s)
     return s->flush & FAKERNIC_FLUSH_PERSISTENT || length == 0 ? length : 1;
 }
 
-/* Does a FLUSH wait for these bytes? With pages that are not there it may not
- * have had all of them: it takes what comes. */
+/* Whether a FLUSH waits for these bytes. An on-demand region may have absent
+ * pages, so the number of its bytes is not known. */
 static bool flush_covers(const SimSend *s, uint64_t offset, uint64_t len,
                          const SimMr *zone, bool persistent)
 {
@@ -365,8 +365,8 @@ static bool flush_covers(const SimSend *s, uint64_t offset, uint64_t len,
            persistent == !!(s->flush & FAKERNIC_FLUSH_PERSISTENT);
 }
 
-/* What is flushed must be there: all that was written before, in program order
- * (IBTA A19.4). */
+/* All bytes written before a FLUSH in program order must be in the memory that
+ * it flushes (IBTA A19.4). */
 static void check_flushed(SimQp *qp, uint32_t index, uint64_t offset,
                           uint64_t len)
 {
@@ -386,8 +386,8 @@ static void check_flushed(SimQp *qp, uint32_t index, uint64_t offset,
     }
 }
 
-/* The oldest FLUSH that covers this has it; any that does, if pages may have
- * been missing: then it takes one alone to tell what has to be there. */
+/* The oldest FLUSH that covers these bytes gets them. With absent pages any of
+ * them may be meant, so the bytes are checked only if there is one. */
 static bool flush_meets(SimQp *qp, uint64_t offset, uint64_t len,
                         const SimMr *zone, bool persistent)
 {
@@ -520,7 +520,7 @@ void model_send(SimQp *qp, const RoceCompletion *c)
     if (c->cqn != qp->send_cqn || c->srqn != 0) {
         world_fail(w, "QP %u: send completion for CQ %u", qp->qpn, c->cqn);
     }
-    /* Unsignaled ones before it have succeeded, silently. */
+    /* Unsignaled sends before it have succeeded without a completion. */
     for (uint32_t i = qp->done; i < index && !w->failed; i++) {
         if ((qp->send[i].flags & FAKERNIC_SQ_SIGNALED) || qp->sq_failed) {
             world_fail(w, "QP %u: send %u completes, %u never did", qp->qpn,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The oracle, its half that receives: messages, datagrams, events.
+ * The receiving half of the oracle: messages, datagrams, events.
  */
 #include <string.h>
 
@@ -41,7 +41,7 @@ static void expect_recv(SimQp *qp, const SimRecv *r, uint32_t skip,
     }
 }
 
-/* The bytes of a receive that may hold part of an unfinished message. */
+/* Marks a receive that may contain part of an unfinished message. */
 static void recv_unknown(const SimRecv *r)
 {
     for (unsigned i = 0; i < r->sge_count; i++) {
@@ -52,7 +52,7 @@ static void recv_unknown(const SimRecv *r)
     }
 }
 
-/* A longer datagram may have been there before, and met an absent page. */
+/* A longer datagram may have left bytes there before it met an absent page. */
 static void recv_leftovers(const World *w, const SimRecv *r)
 {
     if (w->options.odp_pct) {
@@ -93,9 +93,9 @@ static void read_recv(const SimQp *qp, const SimRecv *r, uint8_t *buf,
 }
 
 /*
- * UC loses messages, and on a link that repeats or reorders packets it takes
- * any first packet for a new message (IBTA 9.8.2.2). What arrives must be one
- * that was sent: a later one if there is one that fits.
+ * UC loses messages. On a link that duplicates or reorders packets, any first
+ * packet begins a new message (IBTA 9.8.2.2). A received message must equal one
+ * that was sent; if a later one fits, it is that one.
  */
 static uint32_t find_unreliable(const SimQp *qp, const SimRecv *r,
                                 const RoceCompletion *c)
@@ -110,7 +110,7 @@ static uint32_t find_unreliable(const SimQp *qp, const SimRecv *r,
         uint32_t k = (qp->received + i) % count;
         const SimSend *s = &peer->send[peer->message[k]];
 
-        /* An empty one may look like another that fails. */
+        /* An empty message may look like another one that fails. */
         if ((uint32_t)peer->message[k] < peer->fetched &&
             (s->error == SIM_ERR_NONE || qp->conn->injected) &&
             recv_matches(s, c) &&
@@ -159,7 +159,7 @@ static void model_recv_message(SimQp *qp, const SimRecv *r,
     }
     qp->received++;
     if (model_unreliable(peer)) {
-        recv_unknown(r);        /* remains of messages that lost their end */
+        recv_unknown(r);        /* parts of messages that were lost */
     }
     if (!opcode_is_write(s->opcode)) {
         expect_recv(qp, r, 0, s->data, s->length);
@@ -167,7 +167,7 @@ static void model_recv_message(SimQp *qp, const SimRecv *r,
     model_executed(peer, index + 1);
 }
 
-/* Is the QP a member of the group of this address? */
+/* Whether the QP is a member of the group with this address. */
 static bool is_group(const SimQp *qp, const uint8_t *dst, size_t skip,
                      size_t size)
 {
@@ -186,7 +186,8 @@ static bool is_group(const SimQp *qp, const uint8_t *dst, size_t skip,
     return false;
 }
 
-/* IBTA A17.4.5.2: what a UD receiver finds before its data. Who sent it? */
+/* Checks the header before the data of a UD receive (IBTA A17.4.5.2). Returns
+ * the sender's host. */
 static Host *check_grh(SimQp *qp, const uint8_t *grh, const RoceCompletion *c)
 {
     World *w = qp->world;
@@ -220,7 +221,7 @@ static Host *check_grh(SimQp *qp, const uint8_t *grh, const RoceCompletion *c)
     return NULL;
 }
 
-/* The counter of a datagram's arrivals at a QP; NULL: it is for others. */
+/* Counts the arrivals of a datagram at a QP; NULL: it is for other QPs. */
 static uint8_t *datagram_copies(const SimSend *s, const SimQp *qp)
 {
     if (!s->group) {
@@ -250,7 +251,7 @@ static uint8_t *find_datagram(const SimQp *qp, SimQp *src, const uint8_t *data,
         }
         if (!recv_matches(s, c) || memcmp(s->data, data, s->length) != 0) {
             if (!*copies && !model_may_drop(w)) {
-                return NULL;    /* overtaken without a reason */
+                return NULL;    /* reordered without a reason */
             }
             continue;
         }
@@ -353,7 +354,7 @@ static uint32_t recv_statuses(const SimQp *qp)
         return 0;
     }
     set = qp->fault_recv;
-    /* SEND with Invalidate of a key that is in another state. */
+    /* A SEND with Invalidate may find its key in another state. */
     if (model_waited_in_vain(qp) || model_waited_in_vain(peer)) {
         set |= BIT(FAKERNIC_WC_MW_BIND_ERR) | BIT(FAKERNIC_WC_LOC_ACCESS_ERR);
     }
@@ -369,7 +370,7 @@ static uint32_t recv_statuses(const SimQp *qp)
             set |= BIT(FAKERNIC_WC_LOC_PROT_ERR);
         } else if (e == SIM_ERR_PAGES ||
                    (e == SIM_ERR_BOUNDS && qp->world->options.odp_pct)) {
-            /* WRITE with immediate: it had a receive when it met the page. */
+            /* WRITE with immediate had a receive before it met the page. */
             set |= BIT(FAKERNIC_WC_LOC_ACCESS_ERR);
         }
     }
@@ -385,7 +386,7 @@ static void recv_failed(SimQp *qp, SimRecv *r, const RoceCompletion *c)
         world_fail(qp->world, "QP %u: receive completed with status %u; "
                    "allowed: %x", qp->qpn, c->status, allowed);
     }
-    /* Only the first one can have been begun, by a message on its way. */
+    /* Only the first one can have part of an unfinished message. */
     if (!qp->rq_failed && qp->peer &&
         (model_unreliable(qp) ||
          (qp->received < qp->peer->message_count &&
@@ -398,7 +399,7 @@ static void recv_failed(SimQp *qp, SimRecv *r, const RoceCompletion *c)
     qp->rq_failed = true;
 }
 
-/* The receive that completes is none any more; NULL: it was none. */
+/* Removes the receive that completes. NULL: no such receive was fetched. */
 static SimRecv *recv_take(SimQp *qp, const RoceCompletion *c)
 {
     World *w = qp->world;
@@ -448,7 +449,7 @@ static void model_recv(SimQp *qp, const RoceCompletion *c)
     }
 }
 
-/* It was taken for a message of which some may have come. */
+/* The receive was taken for a message that may have arrived in part. */
 static void model_recv_returned(SimQp *qp, const RoceCompletion *c)
 {
     SimRecv *r = recv_take(qp, c);
@@ -496,7 +497,7 @@ void model_complete(Host *h, const RoceCompletion *c)
                    c->qpn);
         return;
     }
-    /* The opcode tells the queue, in errors too (cq.h: >= 128 receives). */
+    /* The opcode shows the queue, also for errors (cq.h: >= 128 receives). */
     if (c->opcode & 0x80) {
         model_recv(qp, c);
     } else {
@@ -543,7 +544,7 @@ void model_event(Host *h, uint8_t type, uint32_t id, uint16_t vendor_err)
         qp->migrated = true;
         break;
     case FAKERNIC_EVENT_PATH_MIGRATION_ERROR:
-        /* Frames of a life before, or from strangers. */
+        /* Frames of an old life, or from a hostile host. */
         if (!qp->apm || (!h->world->options.reborn_pct &&
                          h->world->options.lives == 1 &&
                          !h->world->options.hostile_ppm)) {

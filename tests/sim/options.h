@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Everything that shapes a history, beside the seed. Units in the names: ppm =
- * per million (of frames, mostly), pct = per cent (of whatever there is).
- * X(name, default).
+ * Everything that shapes a history besides its seed. Units in names: ppm = per
+ * million (mostly of frames), pct = per cent. X(name, default).
  */
 #ifndef SIM_OPTIONS_H
 #define SIM_OPTIONS_H
@@ -48,12 +47,12 @@ typedef struct SimOptions {
 #undef SIM_OPTION_FIELD
 } SimOptions;
 
-/* A kind of histories (classes.c). */
+/* A class of histories (classes.c). */
 typedef struct SimClass {
     const char *name;
     void (*draw)(SimOptions *o, Rng *r);
 } SimClass;
-/* Draws the options of on-demand paging, behind the others. */
+/* Draws the options of on-demand paging after the others. */
 void class_paging(SimOptions *o, Rng *r);
 extern const SimClass sim_classes[];
 extern const unsigned sim_class_count;

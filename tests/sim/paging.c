@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * On-demand paging as a host does it: it answers page requests when it likes
- * to, at once or in parts, gives more than was asked for, takes pages back,
- * moves them, makes them read-only, and refuses those that it does not have.
+ * On-demand paging by a host. It answers page requests at any time, at once or
+ * in parts, supplies more pages than requested, takes pages back, moves them,
+ * makes them read-only, and refuses pages that it does not have.
  *
- * What an absent page holds stays where SimMr.pages says, which is where the
- * oracle looks; the engine must not, and memory.c fails every DMA to a page
- * that is not there for the engine at that moment. A page that moved leaves
- * poison behind.
+ * The bytes of an absent page stay at SimMr.pages, where the oracle finds them.
+ * The engine must not access them: memory.c fails every DMA to a page that is
+ * absent for the engine at that moment. A page that moves is overwritten at its
+ * old place.
  */
 #include "sim.h"
 
 #define ANSWER_PAGES 300u               /* of a request of 1 MiB at least */
 #define REQUEST_MAX (1u << 20)
-#define CHURN_PAGES 16u                 /* moved at once, at most */
+#define CHURN_PAGES 16u                 /* at most, moved at once */
 
 static uint64_t page_size(const SimMr *mr)
 {
@@ -39,7 +39,7 @@ static SimMr *find_region(Host *h, uint32_t key)
     return NULL;
 }
 
-/* What is at an address under a key; NULL: nothing. */
+/* The region and page of an address under a key. NULL: there is none. */
 static SimMr *find_page(Host *h, uint32_t key, uint64_t address,
                         uint32_t *page)
 {
@@ -78,7 +78,7 @@ static void set_rights(SimMr *mr, uint32_t page, SimRights rights)
     mr_page_rights(mr, page, rights);
 }
 
-/* After the engine said yes: before, it may still use them. */
+/* Called after the engine's answer, as it may use the pages until then. */
 static void take_back(SimMr *mr, uint32_t first, uint32_t count)
 {
     RocePageUpdate u = { .key = mr->key, .state = ROCE_PAGES_ABSENT,
@@ -123,7 +123,7 @@ void paging_move(SimMr *mr)
 
 /* ---- page requests ------------------------------------------------------- */
 
-/* What becomes of a page that is asked for. */
+/* The host's answer for a requested page. */
 static RocePages judge(World *w, const SimMr *mr, uint32_t page, bool write)
 {
     if (!mr || mr->refused) {
@@ -140,7 +140,7 @@ static RocePages judge(World *w, const SimMr *mr, uint32_t page, bool write)
            rng_pct(&w->rng, 30) ? ROCE_PAGES_WRITABLE : ROCE_PAGES_READABLE;
 }
 
-/* Tells about 'count' pages from an address on, alike ones together. */
+/* Reports 'count' pages from an address on; equal ones together. */
 static void give(Host *h, uint32_t key, uint64_t address, uint32_t count,
                  uint8_t shift, bool write)
 {
@@ -179,8 +179,8 @@ static void schedule_answer(Host *h, uint32_t number)
                    EV_PAGES, h->number)->a = number;
 }
 
-/* From an address on the answer comes later. It is off the list: others who
- * want some of these bytes ask for themselves. */
+/* The answer from an address on follows later. The request is off the list:
+ * other QPs that need some of these bytes request them again. */
 static void answer_rest(Host *h, uint32_t number, uint64_t from)
 {
     SimPageRequest *r = &h->request[number];
@@ -198,7 +198,7 @@ void paging_answer(Host *h, uint32_t number)
     SimMr *mr = find_region(h, r.key);
     uint64_t size, first, count, all;
 
-    if (!mr) {                  /* gone in the meantime */
+    if (!mr) {                  /* destroyed since the request */
         h->request[number].pending = false;
         roce_page_requests_resume(h->roce);
         return;
@@ -218,7 +218,7 @@ void paging_answer(Host *h, uint32_t number)
     world_pump(w, h);
 }
 
-/* An engine that asks for what it has would ask forever. */
+/* An engine that requests present pages would never stop requesting. */
 static bool is_missing(Host *h, uint32_t key, uint64_t address,
                        uint64_t length, bool write)
 {
@@ -241,8 +241,8 @@ static bool is_missing(Host *h, uint32_t key, uint64_t address,
     }
 }
 
-/* Are its pages there until the host takes them back? With a limit to chunks
- * that leaves each tenant its share, what is within a share stays. */
+/* Whether its pages stay until the host takes them back. With a limit of chunks
+ * that leaves each tenant a share, pages within a share stay. */
 static bool keeps_pages(const SimMr *mr)
 {
     const SimOptions *o = &mr->host->world->options;
@@ -272,8 +272,8 @@ static void check_request(Host *h, uint32_t key, uint64_t address,
     }
 }
 
-/* As the device does: one that is on the list already is not added, and when
- * the list is full the engine waits for room. */
+/* As in the device, a request that is already listed is not added. If the list
+ * is full, the engine waits for room. */
 bool host_page_request(void *host, uint32_t key, uint64_t address,
                        uint64_t length, bool write)
 {
@@ -306,7 +306,7 @@ bool host_page_request(void *host, uint32_t key, uint64_t address,
     return true;
 }
 
-/* ---- what a host does without being asked -------------------------------- */
+/* ---- actions of a host without a request --------------------------------- */
 
 static SimMr *choose_region(Host *h)
 {
@@ -335,7 +335,7 @@ void paging_churn(Host *h)
     count = rng_range(&w->rng, 1, mr->page_count - first);
     count = count < CHURN_PAGES ? count : CHURN_PAGES;
     switch (rng_below(&w->rng, 8)) {
-    case 0:                     /* aged, and there again when it is asked for */
+    case 0:                     /* aged: absent until it is requested */
         paging_take_back(mr);
         break;
     case 1:                     /* prefetch */
@@ -347,7 +347,7 @@ void paging_churn(Host *h)
                      mr->access & FAKERNIC_ACCESS_LOCAL_WRITE);
         }
         break;
-    case 3:                     /* copy on write: read-only, and elsewhere */
+    case 3:                     /* copy on write: moved, and read-only */
         take_back(mr, first, count);
         if (!mr->refused) {
             move(mr, first, count);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Programs, piece by piece: sizes, scatter/gather lists, one request, one
- * receive, and what a request does to the memory it addresses.
+ * The parts of programs: sizes, scatter/gather lists, one request, one receive,
+ * and the effect of a request on the memory that it addresses.
  *
- * All is known before the first frame. Each direction of a connection has a
- * zone of the peer's memory to itself, and RC executes in order; so the zone
- * after every request and what each READ and atomic returns can be computed
- * here, once, without running anything.
+ * All results are known before the first frame. Each direction of a connection
+ * has its own zone of the peer's memory, and RC executes in order. So this file
+ * can compute the zone after every request, and what each READ and atomic
+ * returns, without running anything.
  */
 #include <string.h>
 
@@ -77,7 +77,7 @@ static void place_in_source(World *w, SimMr *from, SimSge *sge, unsigned n)
         sge[i].mr = from;
         sge[i].offset = rng_below(&w->rng, (uint32_t)from->length -
                                                sge[i].length + 1);
-        /* IBTA C9-88: the key of an empty piece is not looked at. */
+        /* IBTA C9-88: the key of an empty piece is not checked. */
         if (!sge[i].length && rng_pct(&w->rng, 20)) {
             sge[i].mr = NULL;
         }
@@ -94,7 +94,7 @@ static void place_in_arena(World *w, uint32_t *used, SimSge *sge, unsigned n)
     }
 }
 
-/* One request per lease: there is room for it, behind some first bytes. */
+/* One request per lease, which has room for it behind some first bytes. */
 static void place_in_lease(World *w, SimQp *qp, SimSge *sge, unsigned n)
 {
     uint32_t at = rng_below(&w->rng, 16);
@@ -144,7 +144,7 @@ uint8_t program_opcode(World *w, const SimQp *qp)
     return imm ? FAKERNIC_SQ_ATOMIC_CMP_SWAP : FAKERNIC_SQ_ATOMIC_FETCH_ADD;
 }
 
-/* What an atomic leaves behind (IBTA 9.4.5). */
+/* The value after an atomic (IBTA 9.4.5). */
 static uint64_t atomic_result(const SimSend *s, uint64_t value)
 {
     uint64_t top = s->mask;
@@ -158,7 +158,7 @@ static uint64_t atomic_result(const SimSend *s, uint64_t value)
         return (value ^ s->compare) & s->compare_mask
                ? value : (value & ~s->mask) | (s->operand & s->mask);
     default:
-        /* No carry leaves a field; a mask bit is the top bit of one. */
+        /* Carries stay in their field; a mask bit is the top bit of one. */
         return ((value & ~top) + (s->operand & ~top)) ^
                ((value ^ s->operand) & top);
     }
@@ -207,7 +207,7 @@ static void build_one_sided(World *w, SimQp *qp, SimSend *s)
         s->flush = (uint8_t)(rng_range(&w->rng, 1, 3) |
                              (rng_pct(&w->rng, 20) ? FAKERNIC_FLUSH_LEVEL_MR
                                                    : 0));
-        /* What may be a whole address space is not flushed at once. */
+        /* No FLUSH of a whole region that may be all the address space. */
         if (s->zone->on_demand) {
             s->flush &= (uint8_t)~FAKERNIC_FLUSH_LEVEL_MR;
         }
@@ -236,7 +236,7 @@ static void build_data(World *w, SimQp *qp, SimSend *s)
         s->sge_count = split(w, s->length, &s->sge);
     }
     if (s->opcode == FAKERNIC_SQ_FLUSH) {
-        return;                 /* its SGE tells a length, nothing else */
+        return;                 /* only the length of its SGE counts */
     }
     if (opcode_is_read(s->opcode) || opcode_is_atomic(s->opcode)) {
         if (qp->lease && qp->lease_into) {
@@ -258,7 +258,8 @@ static void build_data(World *w, SimQp *qp, SimSend *s)
     }
 }
 
-/* The last request moves to the word that all add to; the zone forgets it. */
+/* Redirects the last request to the word to which all QPs add, and undoes its
+ * effect on the zone. */
 void program_share(SimQp *qp)
 {
     SimSend *s = &qp->send[qp->send_count - 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Queue pairs of a fake host: made, connected, moved between states, posted to.
+ * Queue pairs of a fake host: creation, connection, states, posting.
  */
 #include "sim.h"
 
@@ -18,7 +18,7 @@ SimQp *host_find_qp(Host *h, uint32_t qpn)
 {
     World *w = h->world;
 
-    /* The newest first: it may have taken over the number of an older one. */
+    /* The newest first, as it may have the number of an older one. */
     for (uint32_t i = w->qp_count; i; i--) {
         SimQp *qp = &w->qp[i - 1];
 
@@ -65,7 +65,7 @@ SimQp *host_qp_unborn(Host *h, uint8_t type, SimRq *rq)
                                        : rng_range(&w->rng, 1, 5));
     qp->gid_index = (uint16_t)rng_below(&w->rng, 2) +
                     (rng_pct(&w->rng, w->options.vlan_pct) ? 2 : 0);
-    /* ECN-capable, by the application's word. */
+    /* The application makes the QP ECN-capable. */
     if (rng_pct(&w->rng, w->options.ect_pct)) {
         qp->traffic_class = (uint8_t)(rng_below(&w->rng, 64) << 2 |
                                       rng_range(&w->rng, 1, 2));
@@ -81,7 +81,7 @@ SimQp *host_qp_unborn(Host *h, uint8_t type, SimRq *rq)
     return qp;
 }
 
-/* Just before the wrap more often than not. */
+/* Mostly just before the wrap. */
 static uint32_t first_psn(World *w)
 {
     if (w->options.psn) {
@@ -105,7 +105,7 @@ SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq)
                         .srqn = xrc ? 0 : rq->srqn, .pd = SIM_PD };
     int status;
 
-    /* A target's own PD is none of its keys' (IBTA A14: the SRQ's counts). */
+    /* A target's own PD has no keys, as the SRQ's PD counts (IBTA A14). */
     if (target) {
         init.pd = SIM_PD_OTHER;
         init.xrcdn = SIM_XRCD;
@@ -287,7 +287,7 @@ void host_qp_destroy(SimQp *qp)
     qp->silent = true;
 }
 
-/* What waits for a queue that will not go on waits no longer. */
+/* Whether a send may be posted. It does not wait for a queue that has ended. */
 static bool host_gate_open(const SimSend *s)
 {
     return !s->after || s->after->done > s->after_index || s->after->silent ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The simulator's own source of chance: xoshiro256** seeded by splitmix64
- * (Blackman and Vigna, public domain algorithms). Never libc's, whose sequence
- * is not ours to keep.
+ * The simulator's random numbers: xoshiro256** seeded by splitmix64 (Blackman
+ * and Vigna, public domain algorithms). libc's generator may change its
+ * sequence, so it must not be used.
  */
 #ifndef SIM_RNG_H
 #define SIM_RNG_H

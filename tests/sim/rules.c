@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Fault rules in a history: those of the device (qemu-hw/fault/rules.h), for
- * frames as hosts send or receive them. A rule begins with "N:" if it is host
- * N's alone; else each host has one of its own, with counters of its own.
+ * frames that hosts send or receive. "N:" before a rule limits it to host N.
+ * Otherwise each host has a copy of the rule with its own counters.
  *
- * What no rule can do here is refused: there is no machine to pause, and a link
- * that reorders is an option. Time at rx is that of the switch.
+ * Actions that do not apply here are refused: there is no machine to pause, and
+ * an option makes the link reorder. Times at rx are those of the switch.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ uint64_t rules_hits(const World *w)
     return hits;
 }
 
-/* FCS finds what happens to frames without an ICRC: they are lost. */
+/* The FCS detects damage of frames without an ICRC: they are lost. */
 static bool rules_spoil(World *w, const RoceFaultRule *rule, unsigned host,
                         uint8_t *frame, size_t *len)
 {

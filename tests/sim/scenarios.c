@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Named histories: sequences known to be hard, with faults as constants. The
- * sequences are in scenarios_*.c; here is what they share, and the program.
+ * Named histories: sequences known to be hard, with constant faults. They are
+ * in scenarios_*.c; this file has their common functions and main().
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Named histories: what a link does to messages.
+ * Named histories: faults of the link.
  */
 #include <string.h>
 
@@ -225,7 +225,7 @@ static void read_response_lost(unsigned frame)
     add(FAKERNIC_SQ_RDMA_READ, 1024);
     w->script.lose[1] = FRAME(frame);
     run();
-    /* Asked for again from the missing packet on, no earlier. */
+    /* The requester requests the rest from the missing packet on. */
     CHECK(sent(1) == 4 + 4 - frame);
 }
 
@@ -259,8 +259,8 @@ static void read_request_lost(void)
 
 static void ack_in_place_of_read_response(void)
 {
-    /* The READ's answer is lost, the SEND behind it is acknowledged: an
-     * implied NAK, and the READ must not complete by that ACK. */
+    /* The READ response is lost, and the SEND behind it is acknowledged. That
+     * is an implied NAK, by which the READ must not complete. */
     open_world(NULL);
     add(FAKERNIC_SQ_RDMA_READ, 100);
     add_send(100);
@@ -283,8 +283,8 @@ static void duplicate_send_received_once(void)
 
 static void duplicate_write_not_repeated(void)
 {
-    /* The copy of the first WRITE comes after the second one: it must not
-     * bring back the old bytes. */
+    /* The copy of the first WRITE arrives after the second one. It must not
+     * write the old bytes again. */
     open_world(NULL);
     for (unsigned i = 0; i < 8; i++) {
         add(FAKERNIC_SQ_RDMA_WRITE, 8192);
@@ -383,8 +383,8 @@ static void old_duplicate_after_completion(void)
     CHECK(STAT(1, DUPLICATES) >= 1);
 }
 
-/* The responder is not to send while WRITE, READ, and WRITE come again: it
- * owes the ACK of the last one all the same, not of the first one alone. */
+/* The responder cannot send while duplicates of WRITE, READ and WRITE arrive.
+ * It must acknowledge the last one, not only the first. */
 static bool all_came_again(World *world)
 {
     (void)world;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Named histories: pages that come late, leave in the middle of a message, lie
- * elsewhere the next time, or do not come at all.
+ * Named histories: pages that arrive late, become absent during a message,
+ * move, or are refused.
  */
 #include "scenario.h"
 
@@ -53,7 +53,7 @@ static void every_operation_waits_for_pages(void)
     }
 }
 
-/* 100 ms are a hundred times the ACK timeout, and of all retries. */
+/* 100 ms are a hundred times the ACK timeout, longer than all retries. */
 static void slow_host(SimOptions *o)
 {
     o->odp_pct = 100;
@@ -79,7 +79,7 @@ static void read_waits_in_its_middle(void)
     workload_finish(w);
     frames_wanted = 8;
     host_post_send(a, 1);
-    /* The first frames are there as soon as their pages are. */
+    /* The first frames leave as soon as their pages are present. */
     world_run(w, SEC, responder_has_sent);
     paging_move(a->zone);
     world_history(w);
@@ -142,7 +142,7 @@ static void answer_without_a_place_is_asked_for_again(void)
     CHECK(STAT(0, RETRANSMITS) >= 1);
 }
 
-/* Its answer finds no place at first: the add is not done a second time. */
+/* The page for its response is absent at first. The add is executed once. */
 static void atomic_answer_waits(void)
 {
     open_world(paged);
@@ -165,7 +165,7 @@ static bool requester_is_done(World *world)
 }
 
 /*
- * A READ answer waits in its middle; the atomic before it is asked for again.
+ * A READ response waits in its middle, and the atomic before it is repeated.
  */
 static void answer_is_repeated_before_one_that_waits(void)
 {
@@ -252,7 +252,7 @@ static void requests_that_are_lost_are_made_again(void)
     CHECK(other->send[0].done == SIM_OK);
 }
 
-/* Fewer chunks than regions: each access drops what another one needs. */
+/* Fewer chunks than regions: each access displaces pages of another one. */
 static void few_chunks(SimOptions *o)
 {
     o->odp_pct = 100;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Named histories: rates, congestion, alternate paths, credits, and keys that
- * are taken back while frames are on their way.
+ * are destroyed while frames are in flight.
  */
 #include "scenario.h"
 
@@ -16,7 +16,7 @@ static void bulk(SimOptions *o)
     o->limit_mbps = 1000;
 }
 
-/* How long one megabyte takes, in microseconds. */
+/* The time of one megabyte, in microseconds. */
 static int64_t time_of_megabyte(void)
 {
     RoceTime start = w->now;
@@ -175,7 +175,7 @@ static void primary_path_dies_both_ways(void)
 static void primary_path_dies_one_way(void)
 {
     open_armed();
-    a->conn->cut[1] = true;     /* b's answers */
+    a->conn->cut[1] = true;     /* b's responses */
     host_post_send(a, 2);
     host_post_send(b, 1);
     world_history(w);
@@ -183,7 +183,8 @@ static void primary_path_dies_one_way(void)
     CHECK(a->migrated && b->migrated);
 }
 
-/* The one that follows late has few tries left: they were the old path's. */
+/* The QP that migrates later has few retries left of the old path, and must get
+ * all of them again. */
 static void follower_starts_its_retries_anew(void)
 {
     open_armed();
@@ -208,7 +209,7 @@ static void credits_prevent_rnr(void)
     host_post_recv(b->rq, 2);
     host_post_send(a, UINT32_MAX);
     world_run(w, 1 * MS, model_all_done);
-    /* The probe alone finds no receive. */
+    /* Only the probe finds no receive. */
     CHECK(b->received == 2);
     CHECK(STAT(0, CREDIT_WAITS) >= 1);
     host_post_recv(b->rq, UINT32_MAX);

@@ -88,7 +88,7 @@ static void rnr_exhaustion(void)
     world_history(w);
     CHECK(a->send[0].status == FAKERNIC_WC_RNR_RETRY_EXC_ERR);
     CHECK(a->send[1].status == FAKERNIC_WC_WR_FLUSH_ERR);
-    CHECK(STAT(1, TX_RNR_NAK) == 3);    /* the first try and two more */
+    CHECK(STAT(1, TX_RNR_NAK) == 3);    /* the first attempt, two retries */
     CHECK(STAT(0, RNR_RETRY_EXCEEDED) == 1);
 }
 
@@ -111,13 +111,13 @@ static void retry_exhaustion_flushes_in_order(void)
     CHECK(a->send[0].status == FAKERNIC_WC_RETRY_EXC_ERR);
     CHECK(a->send[1].status == FAKERNIC_WC_WR_FLUSH_ERR);
     CHECK(a->send[2].status == FAKERNIC_WC_WR_FLUSH_ERR);
-    CHECK(STAT(0, TIMEOUTS) == 3);      /* the first try and two more */
+    CHECK(STAT(0, TIMEOUTS) == 3);      /* the first attempt, two retries */
     CHECK(STAT(0, RETRY_EXCEEDED) == 1);
 }
 
 static void retries_start_anew_after_progress(void)
 {
-    /* Two of three tries are lost, for each of four messages. */
+    /* Two of three attempts are lost, for each of four messages. */
     open_world(few_retries);
     for (unsigned i = 0; i < 4; i++) {
         add_send(10);
@@ -139,7 +139,7 @@ static void retries_start_anew_after_progress(void)
 
 static void planned(SimOptions *o)
 {
-    o->error_pct = 1;           /* makes the regions that errors need */
+    o->error_pct = 1;           /* creates the regions that errors need */
 }
 
 static void bad_rkey_ends_the_connection(void)
@@ -187,7 +187,7 @@ static void fatal_nak_lost(void)
     plan(0, SIM_ERR_RKEY_TAG);
     w->script.lose[1] = FRAME(0);
     run();
-    /* The responder is in error and answers no more. */
+    /* The responder has failed and sends no more responses. */
     CHECK(a->send[0].status == FAKERNIC_WC_RETRY_EXC_ERR ||
           a->send[0].status == FAKERNIC_WC_REM_ACCESS_ERR);
 }
@@ -300,7 +300,7 @@ static void bulk_does_not_starve_others(void)
     before = sent(0);
     host_post_send(small, 1);
     world_run(w, w->now + 300 * US, never_stop);
-    /* Nine frames go in that time; the small one is among the first two. */
+    /* Nine frames fit in that time; the small one is among the first two. */
     CHECK(small->send[0].done == SIM_OK);
     CHECK(sent(0) - before < 12);
     CHECK(a->send[0].done == SIM_OPEN);

@@ -3,12 +3,12 @@
  * The deterministic simulator of the RoCEv2 engine: its parts.
  *
  * A world is a set of hosts, each with one engine (qemu-hw/roce) and a fake
- * guest, joined by one switch. Time is virtual, chance comes from one generator
- * of our own, so that one (class, seed) is one history, always. Files:
+ * guest, connected by one switch. Time is virtual, and all random numbers come
+ * from one generator. So one (class, seed) is always the same history. Files:
  *
  *   rng.h        the generator
  *   options.h    what shapes a history
- *   types.h      what it consists of
+ *   types.h      the parts of a history
  *   world.c      virtual time, events, the log
  *   link.c       the switch and its faults
  *   rules.c      fault rules, as the device has them
@@ -25,7 +25,7 @@
  *   workload.c   random programs for all queue pairs
  *   tenant.c     a second tenant, which is hostile
  *   changes.c    attributes and registrations that change
- *   inject.c     when work is posted, and what is pulled away
+ *   inject.c     when work is posted, and which objects are removed
  *   model*.c     the oracle
  *   history.c    phases, checks at rest
  *   caps.c       what the engine can do
@@ -33,7 +33,7 @@
  *   swarm.c      histories by seed
  *   scenarios.c  named histories
  *
- * The oracle shares no code with the engine but its public header.
+ * The oracle shares no code with the engine except its public header.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -43,29 +43,29 @@
 /* ---- caps.c -------------------------------------------------------------- */
 
 extern SimCapInfo sim_caps[SIM_CAP_COUNT];
-/* Asks the engine by trying; false when a required one is missing. */
+/* Tries all capabilities. False: a required one is missing. */
 bool sim_caps_probe(void);
 
 /* ---- frame.c, ledger.c, forge.c, link.c, rules.c ------------------------- */
 
-/* NULL, or what is wrong with a frame an engine made. */
+/* NULL, or the error of a frame that an engine sent. */
 const char *frame_parse(const uint8_t *frame, size_t len, SimFrame *out);
-/* The same, against the QP it goes to; to < 0: a group. */
+/* The same, compared with the destination QP; to < 0: a group. */
 void frame_check(World *w, unsigned from, int to, const uint8_t *frame,
                  size_t len);
-/* Congestion experienced, if the frame is ECN-capable (RFC 3168). */
+/* Marks congestion experienced, if the frame is ECN-capable (RFC 3168). */
 bool frame_mark(uint8_t *frame);
 const char *frame_opcode_name(uint8_t opcode);
 /* The MAC address of a group (RFC 1112, RFC 2464). */
 void frame_group_mac(const uint8_t gid[16], uint8_t mac[6]);
 bool frame_is_raw(const uint8_t *frame);  /* datagrams.c made it */
-/* Makes lengths, checksum and ICRC of a forged frame fit. */
+/* Fixes lengths, checksum and ICRC of a forged frame. */
 void frame_seal(uint8_t *frame, size_t len);
 uint8_t *frame_payload(uint8_t *frame);         /* behind the BTH */
 
-/* ledger.c: a request of this QP, an answer to it, goes on the wire. */
+/* ledger.c: a request of this QP, or a response to it, is sent. */
 void ledger_open(SimQp *qp);
-/* Counts a frame with data against the rates the QP was given. */
+/* Counts a frame with data against the rates of the QP. */
 void ledger_rate(SimQp *qp, size_t len);
 void ledger_cnp(SimQp *qp);
 void ledger_request(SimQp *qp, const SimFrame *f);
@@ -74,11 +74,11 @@ void ledger_answer(SimQp *qp, const SimFrame *f);
 /* forge.c */
 size_t forge_frame(World *w, uint8_t *out, size_t len);
 
-/* rules.c: false: a rule is wrong, and error says how. */
+/* rules.c. False: a rule is wrong; 'error' has the reason. */
 bool rules_add(World *w, const char *text, char error[ROCE_FAULT_ERROR]);
 uint64_t rules_hits(const World *w);    /* of all rules */
 typedef enum RulesVerdict { RULES_PASS, RULES_TWICE, RULES_LOST } RulesVerdict;
-/* What a host's rules make of a frame; it may be changed and come later. */
+/* Applies a host's rules to a frame, which they may change or delay. */
 RulesVerdict rules_frame(World *w, RoceFaultPoint point, unsigned host,
                          uint8_t *frame, size_t *len, RoceTime *arrival);
 
@@ -101,29 +101,29 @@ void world_log(World *w, unsigned host, SimLogKind kind, uint32_t a,
 void world_print_log(World *w, unsigned last);
 SimEvent *world_schedule(World *w, RoceTime time, SimEventKind kind,
                          unsigned host);
-/* Runs until the time, or until stop() says so; false: failed or overrun. */
+/* Runs until the time, or until stop() is true. False: failed or overrun. */
 bool world_run(World *w, RoceTime until, bool (*stop)(World *w));
-/* Everything an engine wants done after it was called. */
+/* Does the work that an engine has after a call. */
 void world_pump(World *w, Host *host);
-bool world_quiet(World *w);     /* no frame in flight, no engine wants time */
+bool world_quiet(World *w);     /* no frame in flight, no deadline */
 
 /* ---- memory.c ------------------------------------------------------------ */
 
 void host_memory_open(Host *h);
 SimMr *host_mr_new(Host *h, uint64_t length, uint32_t access, RocePd pd);
-/* The same, whose pages the host will refuse. */
+/* The same, but the host will refuse its pages. */
 SimMr *host_mr_refused(Host *h, uint64_t length, uint32_t access);
-/* One with all rights, where no engine may do anything. */
+/* A key with all rights for memory that no engine may access. */
 SimMr *host_vault_new(Host *h, uint64_t length, uint64_t iova, RocePd pd);
-/* A FAST_REG key, and what one REG_MR makes of it (with a new tag). */
+/* A FAST_REG key, and its registration by one REG_MR (with a new tag). */
 SimMr *host_fast_mr_new(Host *h, uint32_t pages);
 SimMr *host_fast_mr_next(SimMr *base, uint64_t length, uint32_t access);
-/* A window's key and what it may show of a region. */
+/* A window's key, and its binding to a part of a region. */
 SimMr *host_mw_new(Host *h, uint8_t type);
 SimMr *host_mw_next(const SimMr *mw, const SimMr *mr, uint64_t offset,
                     uint64_t length, uint32_t access);
 void host_mr_destroy(SimMr *mr);
-/* Begins to keep in mind what programs do to a region. */
+/* Begins to record the effects of programs on a region. */
 void mr_shadow(SimMr *mr);
 /* Moves bytes between a buffer and an image (memory, expected, unknown). */
 void mr_get(const SimMr *mr, const uint8_t *image, uint64_t offset, void *buf,
@@ -136,13 +136,13 @@ bool host_dma_read(void *host, uint64_t address, void *buf, size_t len);
 bool host_dma_write(void *host, uint64_t address, const void *buf, size_t len);
 bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op);
 RoceFlush host_dma_flush(void *host, const RoceFlushJob *job, uint64_t *done);
-/* Where in a region a DMA address is; false: elsewhere. */
+/* Finds the offset of a DMA address in a region. False: it is elsewhere. */
 bool mr_find(const SimMr *mr, uint64_t address, uint64_t *offset);
-/* What the engine may do to one page of a region, to all of them. */
+/* Sets the engine's rights for one page of a region. */
 void mr_page_rights(const SimMr *mr, uint32_t page, SimRights rights);
 SimRights mr_page_has(const SimMr *mr, uint32_t page);
 void mr_rights(const SimMr *mr);
-/* Moves a page elsewhere; what was there is overwritten. */
+/* Moves a page, and overwrites its old place. */
 void mr_move_page(SimMr *mr, uint32_t page);
 
 /* ---- paging.c ------------------------------------------------------------ */
@@ -152,14 +152,14 @@ bool host_page_request(void *host, uint32_t key, uint64_t address,
 void paging_answer(Host *h, uint32_t request);
 /* All pages of a region are absent from now on. */
 void paging_take_back(SimMr *mr);
-/* The same, and what they hold is elsewhere. */
+/* The same, and their bytes move. */
 void paging_move(SimMr *mr);
-/* The same, and they do not come back. */
+/* The same, and the host refuses them from now on. */
 void paging_refuse(SimMr *mr);
-/* Something a host does with its pages without being asked. */
+/* An action of a host on its pages without a request. */
 void paging_churn(Host *h);
 void paging_schedule(World *w);
-/* Bytes of a range that were there all the time since a FLUSH was fetched. */
+/* Bytes of a range that were always present since a FLUSH was fetched. */
 uint64_t paging_constant(const SimMr *mr, uint64_t offset, uint64_t length,
                          uint64_t since);
 
@@ -171,24 +171,24 @@ bool opcode_is_send(uint8_t opcode);
 bool opcode_is_atomic(uint8_t opcode);
 bool opcode_is_read(uint8_t opcode);
 bool opcode_is_write(uint8_t opcode);   /* ATOMIC_WRITE too */
-/* An address vector between two QPs, by GID index (both have the same). */
+/* An address vector between two QPs, which use the same GID index. */
 void host_build_path(const SimQp *qp, const SimQp *to, uint16_t index,
                      RoceAv *av);
 
 /* ---- qp.c ---------------------------------------------------------------- */
 
-/* With its number; without, for an heir. */
+/* A QP with its number; one without, for an heir. */
 SimQp *host_qp_new(Host *h, uint8_t type, SimRq *rq);
 SimQp *host_qp_unborn(Host *h, uint8_t type, SimRq *rq);
 SimRq *host_rq_new(Host *h, bool shared);
 /* One of the two XRC SRQs of a host. */
 SimRq *host_rq_xrc(Host *h, unsigned number);
-/* RC, or the side of XRC that sends. */
+/* RC, or the sending side of XRC. */
 bool qp_is_reliable(const SimQp *qp);
 /* RESET -> INIT -> RTR -> RTS. */
 void host_connect(SimQp *qp, SimQp *peer, uint32_t rq_psn);
 int host_modify_state(SimQp *qp, uint8_t state);
-bool host_qp_armed(SimQp *qp);          /* to migrate, and in RTS */
+bool host_qp_armed(SimQp *qp);          /* can migrate, and is in RTS */
 void host_qp_destroy(SimQp *qp);
 void host_post_send(SimQp *qp, uint32_t count); /* and rings the doorbell */
 void host_post_recv(SimRq *rq, uint32_t count);
@@ -197,7 +197,7 @@ uint32_t mtu_bytes(uint8_t mtu);
 
 /* ---- program.c ----------------------------------------------------------- */
 
-extern SimMr arena_marker;      /* stands for an arena that is not made yet */
+extern SimMr arena_marker;      /* for an arena that does not exist yet */
 uint32_t program_size(World *w, uint32_t mtu);
 uint8_t program_opcode(World *w, const SimQp *qp);
 uint8_t program_flags(World *w, uint8_t opcode, uint32_t length, bool last);
@@ -214,7 +214,7 @@ SimSend *workload_add_key(SimQp *qp, uint8_t opcode, SimMr *mr, SimMr *parent,
 void keys_prepare(SimQp *qp);
 /* REG_MR, requests that use it, and its invalidation. */
 void keys_lease(World *w, SimQp *qp);
-/* The peer opens a piece of its memory, the QP uses it, one of them closes. */
+/* The peer grants a part of its memory, the QP uses it, one of them ends it. */
 void keys_grant(World *w, SimQp *qp);
 
 /* ---- datagrams.c --------------------------------------------------------- */
@@ -233,7 +233,7 @@ void workload_finish(World *w); /* creates the regions programs need */
 /* ---- tenant.c ------------------------------------------------------------ */
 
 void tenants_begin(World *w);
-void tenants_end(World *w);             /* nothing of it is left */
+void tenants_end(World *w);             /* destroys all its objects */
 void tenant_event(Host *h);
 bool tenant_has(const Host *h, uint32_t qpn);
 RoceFetch tenant_next_send(Host *h, uint32_t qpn, RoceSendWr *wr);
@@ -247,7 +247,7 @@ void tenant_frame(Host *to, const SimFrame *f, const uint8_t *frame,
 
 void inject_schedule(World *w);
 void inject_event(World *w, const SimEvent *ev);
-/* A completion: what waited for it is posted now. */
+/* After a completion, posts the sends that waited for it. */
 void inject_completed(SimQp *qp);
 /* Resets and reconnects each intact QP, then continues the work. */
 void inject_next_life(World *w);
@@ -256,7 +256,7 @@ void inject_next_life(World *w);
 
 void change_schedule(World *w);
 void change_event(Host *h, uint32_t roll);
-/* In SQD, before it is left. */
+/* Changes attributes in SQD, before RTS. */
 void change_drained(SimQp *qp);
 
 /* ---- model.c, model_recv.c, history.c ------------------------------------ */
@@ -265,12 +265,12 @@ void change_drained(SimQp *qp);
 #define ANY_STATUS 0xffffffffu
 
 void model_complete(Host *h, const RoceCompletion *c);
-/* A QP in that state, in words, keeps no receive of the queue. */
+/* A QP in this state ('state' is its name) keeps no receive of the queue. */
 void model_recv_kept(const SimQp *qp, const SimRq *rq, const char *state);
 /* A QP was reset or destroyed: it keeps no receive of an SRQ. */
 void model_recv_ended(const SimQp *qp);
 void model_send(SimQp *qp, const RoceCompletion *c);
-/* The engine asks the host to flush. */
+/* The engine makes the host flush. */
 void model_flush(Host *h, uint64_t address, uint64_t len, bool persistent);
 /* Sends before 'end' are known to have been executed. */
 void model_executed(SimQp *qp, uint32_t end);

@@ -7,13 +7,13 @@
  *         [--seeds FILE] [--verbose] [--twice] [--list]
  *
  * With --seed one history runs. Otherwise seeds count up from --first (default
- * 1), class by class, until the count or that time of the processor is used
- * up. TAP: one line per class; a failed history prints its seed, options, the
- * last events and the command that repeats it.
+ * 1), class by class, until the count or the CPU time is used up. TAP: one line
+ * per class. A failed history prints its seed, its options, the last events and
+ * the command that repeats it.
  *
- * Fault rules (rules.c) hold in every history; if none ever hits, that is a
- * failure. A sweep runs a history once clean, then once for each frame of each
- * host, with "at=tx nth=N RULE": --sweep do=drop.
+ * Fault rules (rules.c) apply to every history. If no rule ever hits, the run
+ * fails. A sweep runs a history once without the rule, then once for each frame
+ * of each host, with "at=tx nth=N RULE": --sweep do=drop.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ typedef struct SwarmArgs {
     unsigned fault_count;
 } SwarmArgs;
 
-/* What histories came to, all together. */
+/* Totals of all histories. */
 typedef struct SwarmSum {
     uint64_t completions, hits;
 } SwarmSum;
@@ -94,14 +94,14 @@ static void history_options(const SwarmArgs *a, const SimClass *class,
     uint64_t mixed = seed;
     Rng r;
 
-    /* The class is part of the seed: equal seeds are not equal shapes. */
+    /* The class is part of the seed: classes differ with equal seeds. */
     for (const char *p = class->name; *p; p++) {
         mixed = mixed * 131 + (uint8_t)*p;
     }
     rng_seed(&r, mixed);
     options_default(o);
     class->draw(o, &r);
-    /* By another generator: without these, a history is what it was. */
+    /* Another generator, so that the other options of a seed do not change. */
     rng_seed(&r, mixed ^ 0x0dd9a9edull);
     if (!o->odp_pct && rng_pct(&r, 25)) {
         class_paging(o, &r);
@@ -172,7 +172,7 @@ static bool run_history(const SwarmArgs *a, const SimClass *class,
 
 /* ---- many ---------------------------------------------------------------- */
 
-/* Of the processor: a busy machine finds as much. */
+/* CPU time, so that a busy machine runs as many histories. */
 static double seconds_now(void)
 {
     struct timespec ts;
@@ -192,7 +192,7 @@ static const SimClass *find_class(const char *name)
     exit(2);
 }
 
-/* Time decides how many histories run, never what one does. */
+/* Time limits the number of histories, and never changes one. */
 static unsigned run_class(const SwarmArgs *a, const SimClass *class,
                           unsigned number, double budget)
 {
@@ -204,7 +204,7 @@ static unsigned run_class(const SwarmArgs *a, const SimClass *class,
 
     while (ok && (a->histories ? count < a->histories : seconds_now() < end)) {
         ok = run_history(a, class, seed, &digest, &sum);
-        /* Every 64th runs twice: one seed, one history. */
+        /* Every 64th history runs twice: both runs must be equal. */
         if (ok && (a->twice || count % 64 == 0)) {
             ok = run_history(a, class, seed, &again, &sum);
             if (ok && digest != again) {
@@ -227,7 +227,7 @@ static unsigned run_class(const SwarmArgs *a, const SimClass *class,
     return !ok;
 }
 
-/* "CLASS SEED [OPTION=VALUE]...": true if it went well. */
+/* "CLASS SEED [OPTION=VALUE]...". True: the history passed. */
 static bool run_seed(const SwarmArgs *a, char *line)
 {
     SwarmArgs one = *a;
@@ -247,7 +247,7 @@ static bool run_seed(const SwarmArgs *a, char *line)
                        &digest, &sum);
 }
 
-/* A line a history; # begins a comment. */
+/* One history per line; # begins a comment. */
 static unsigned run_seeds(const SwarmArgs *a, unsigned *number)
 {
     FILE *file = fopen(a->seeds_file, "r");
@@ -273,7 +273,7 @@ static unsigned run_seeds(const SwarmArgs *a, unsigned *number)
 
 /* ---- sweeps -------------------------------------------------------------- */
 
-/* One history with one rule more; how often that was hit, -1: it failed. */
+/* Runs a history with one more rule. Returns its hits, or -1 for a failure. */
 static int64_t sweep_once(const SwarmArgs *a, const SimClass *class,
                           uint64_t seed, const char *rule)
 {
@@ -287,7 +287,7 @@ static int64_t sweep_once(const SwarmArgs *a, const SimClass *class,
                                                          : -1;
 }
 
-/* Every frame of a host's, each in a history of its own; -1: one failed. */
+/* One history for each frame of a host. -1: one of them failed. */
 static int64_t sweep_host(const SwarmArgs *a, const SimClass *class,
                           uint64_t seed, unsigned host)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A second, hostile tenant: another process on the same hosts, with PDs, queue
- * pairs, SRQs and regions of its own. It does what a process can do to harm the
- * first one: requests with the other's keys, local and remote; invalidations,
- * registrations and binds of what is not its own; malformed WQEs; a flood of
- * pages on demand, also of a region that the first one lent it; objects that go
- * and come again under the same numbers; old requests said again, with a key of
- * the number's next owner.
+ * A second, hostile tenant: another process on the same hosts, with its own
+ * PDs, queue pairs, SRQs and regions. It tries to harm the first tenant:
+ * requests with foreign keys, local and remote; invalidations, registrations
+ * and binds of foreign keys; malformed WQEs; a flood of pages on demand, also
+ * in a region that the first tenant lent it; objects that are destroyed and
+ * created with the same numbers; repeated old requests with a key of the
+ * number's next owner.
  *
- * What names another PD's key may not succeed. Nothing may be read or written
- * in a vault, which is another's memory with all rights in its key and none for
- * the engine. The first tenant has no part in this: its programs, and what
- * model.c asks of them, are those of a clean link.
+ * A request with a key of another PD must not succeed. Nothing may be read or
+ * written in a vault, whose key has all rights, while the engine has none. The
+ * first tenant is not involved: its programs, and the checks of model.c, are
+ * those of a clean link.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,19 +20,19 @@
 
 #define PAIRS 4
 #define WRS 8u                          /* posted and not completed, per QP */
-#define RECVS 16u                       /* all that a QP finds */
+#define RECVS 16u                       /* all receives of a QP */
 #define LENGTH 16384u                   /* of a region */
 #define REGIONS 2
-#define SRQN 60u                        /* the one XRC SRQ of a host */
+#define SRQN 60u                        /* the only XRC SRQ of a host */
 #define XRCD (SIM_XRCD + 1)
 #define CQN 0x70000000u
-#define TAG_FOREIGN 0x80000000u         /* a receive into what is not its own */
+#define TAG_FOREIGN 0x80000000u         /* a receive with a foreign key */
 #define XRC_READ 0xacu
-#define SPARSE (1ull << 40)             /* regions for chunks alone */
+#define SPARSE (1ull << 40)             /* regions that only use chunks */
 
 typedef struct Work {
     RoceSendWr wr;
-    bool forbidden;                     /* may not succeed */
+    bool forbidden;                     /* must not succeed */
 } Work;
 
 typedef struct Side {
@@ -78,7 +78,7 @@ static RocePd pd_of(const Host *h, unsigned number)
                    h->tenant->domain[number].generation);
 }
 
-/* ---- who is who ---------------------------------------------------------- */
+/* ---- look-ups ------------------------------------------------------------ */
 
 static Side *find_side(const Host *h, uint32_t qpn, Pair **pair)
 {
@@ -103,7 +103,7 @@ bool tenant_has(const Host *h, uint32_t qpn)
     return find_side(h, qpn, &pair) != NULL;
 }
 
-/* A region of another PD, of either tenant; the vaults more often. */
+/* A region of another PD, of either tenant; vaults are more likely. */
 static const SimMr *foreign(Host *h, RocePd pd)
 {
     Rng *r = &h->world->rng;
@@ -122,7 +122,7 @@ static const SimMr *foreign(Host *h, RocePd pd)
     return h->tenant->vault;
 }
 
-/* A key that changes by work requests of the first tenant. */
+/* A key that work requests of the first tenant change. */
 static uint32_t foreign_key(Host *h)
 {
     World *w = h->world;
@@ -157,7 +157,7 @@ static void domain_close(Host *h, unsigned number)
 {
     Domain *d = &h->tenant->domain[number];
 
-    /* With the one that has all addresses. */
+    /* This includes the region of all addresses. */
     for (uint32_t i = 0; i < h->mr_count; i++) {
         if (h->mr[i].alive && h->mr[i].pd == pd_of(h, number)) {
             host_mr_destroy(&h->mr[i]);
@@ -234,8 +234,8 @@ static void pair_close(World *w, Pair *p)
     p->alive = false;
 }
 
-/* Says a READ again that was answered in a PD that is gone, with a key of the
- * number's next owner. */
+/* Repeats a READ that was answered in a PD that no longer exists, with a key
+ * of the number's next owner. */
 static void say_again(Host *h)
 {
     struct SimTenant *t = h->tenant;
@@ -258,7 +258,7 @@ static void say_again(Host *h)
     t->read_len = 0;
 }
 
-/* A PD goes with all that is in it, but not what a target has answered. */
+/* Frees a PD with all its objects, but keeps the last READ to a target. */
 static void recycle(Host *h, unsigned number)
 {
     struct SimTenants *all = h->world->tenants;
@@ -277,7 +277,7 @@ static void recycle(Host *h, unsigned number)
     t->heir = NULL;
     t->srq++;
     domain_close(h, number);
-    /* One generation for another owner, whose memory is a vault. */
+    /* Another owner has the number once; its memory is a vault. */
     t->heir = host_vault_new(h, LENGTH, iova, pd_of(h, number));
     if (number) {
         say_again(h);
@@ -308,7 +308,7 @@ static const SimMr *own(const Host *h, RocePd pd)
         .region[rng_below(&h->world->rng, REGIONS)];
 }
 
-/* One-sided or not, with keys that are its own or another's. */
+/* A transfer, one-sided or not, with own or foreign keys. */
 static void build_transfer(Side *s, Work *work)
 {
     static const uint8_t opcodes[] = {
@@ -350,7 +350,7 @@ static void build_transfer(Side *s, Work *work)
     work->forbidden |= bad_remote && wr->opcode != FAKERNIC_SQ_SEND;
 }
 
-/* Changes the first tenant's keys, or lays a window on its memory. */
+/* Changes the first tenant's keys, or binds a window to its memory. */
 static void build_key(Side *s, Work *work)
 {
     Host *h = s->qp.host;
@@ -407,7 +407,7 @@ static void post(Side *s)
     world_pump(s->qp.world, s->qp.host);
 }
 
-/* Chunk after chunk for one page each, as if they were asked for. */
+/* Uses one chunk after the other, with one page each, without a request. */
 static void flood_chunks(Host *h)
 {
     struct SimTenant *t = h->tenant;
@@ -424,7 +424,7 @@ static void flood_chunks(Host *h)
     }
 }
 
-/* Its own pages are gone, and asked for again. */
+/* Removes the tenant's own pages, which its requests then need again. */
 static void take_pages(Host *h)
 {
     for (unsigned i = 0; i < SIM_TENANT_PDS * REGIONS; i++) {
@@ -436,7 +436,7 @@ static void take_pages(Host *h)
     }
 }
 
-/* ---- what it does -------------------------------------------------------- */
+/* ---- actions ------------------------------------------------------------- */
 
 void tenant_event(Host *h)
 {
@@ -602,7 +602,7 @@ void tenant_complete(Host *h, const RoceCompletion *c)
     s->done = c->wqe_index + 1;
 }
 
-/* A frame to one of its QPs. */
+/* A frame was sent to one of its QPs. */
 void tenant_frame(Host *to, const SimFrame *f, const uint8_t *frame,
                   size_t len)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What a history consists of: guests' memory and keys, work requests, queue
- * pairs, hosts, the switch, and the world around them. What can be done with
- * these is in sim.h.
+ * The parts of a history: guests' memory and keys, work requests, queue pairs,
+ * hosts, the switch, and the world around them. Their functions are in sim.h.
  */
 #ifndef SIM_TYPES_H
 #define SIM_TYPES_H
@@ -25,10 +24,10 @@
 #define SIM_LOG 4096u                   /* log entries kept, power of two */
 #define SIM_GRH 40u
 #define SIM_QKEY 0x11111111u
-#define SIM_PD 7u                       /* most things are in this PD */
+#define SIM_PD 7u                       /* the PD of most objects */
 #define SIM_PD_OTHER 8u
 #define SIM_PD_XRC 10u                  /* the second XRC SRQ of a host */
-#define SIM_PD_TENANT 11u              /* and the next: the hostile one's */
+#define SIM_PD_TENANT 11u              /* of the hostile tenant; also 12 */
 #define SIM_TENANT_PDS 2u
 #define SIM_PDS (SIM_PD_TENANT + SIM_TENANT_PDS)
 #define SIM_XRCD 3u
@@ -71,7 +70,7 @@ typedef enum SimCap {
 
 typedef struct SimCapInfo {
     const char *name;
-    bool required;              /* its absence is a failure, not a skip */
+    bool required;              /* without it the run fails */
     bool present;
 } SimCapInfo;
 
@@ -88,14 +87,14 @@ typedef struct SimMr {
     bool alive;
     bool window;
     uint32_t page_count;
-    uint64_t *pages;            /* DMA addresses; what they hold is here even
-                                 * when the engine may not touch it */
+    uint64_t *pages;            /* DMA addresses; the bytes are there even
+                                 * while the engine may not access them */
     bool on_demand;
-    bool refused;               /* the host does not give its pages */
-    struct SimMr *implicit;     /* part of that one, and of its key */
-    uint64_t *changed;          /* by page: Host.page_changes when it came or
-                                 * went */
-    uint8_t *shadow;            /* as the programs so far leave it */
+    bool refused;               /* the host refuses its pages */
+    struct SimMr *implicit;     /* the region, with this key, that it is in */
+    uint64_t *changed;          /* by page: Host.page_changes at its last
+                                 * change */
+    uint8_t *shadow;            /* its bytes after the programs so far */
 } SimMr;
 
 /* A piece of a region; mr == NULL stands for a key that does not exist. */
@@ -107,10 +106,10 @@ typedef struct SimSge {
 
 /* ---- work requests ------------------------------------------------------- */
 
-/* A fault written into a program; what it must lead to is in model.c. */
+/* An error planned in a program; model.c checks its effect. */
 typedef enum SimError {
     SIM_ERR_NONE,
-    SIM_ERR_RKEY_INDEX,         /* remote key that names nothing */
+    SIM_ERR_RKEY_INDEX,         /* unknown remote key */
     SIM_ERR_RKEY_TAG,           /* stale remote key */
     SIM_ERR_RKEY_PD,            /* region of another protection domain */
     SIM_ERR_BOUNDS,             /* one byte beyond the remote region */
@@ -123,11 +122,11 @@ typedef enum SimError {
     SIM_ERR_RECV_LKEY,          /* the peer's receive has a bad key */
     SIM_ERR_XRC_SRQ,            /* an SRQ that does not exist */
     SIM_ERR_PAGES,              /* the remote host refuses the pages */
-    SIM_ERR_LPAGES,             /* the own host refuses the last SGE's */
+    SIM_ERR_LPAGES,             /* the own host refuses pages of the last SGE */
     SIM_ERR_RECV_PAGES,         /* the pages of the peer's receive */
     SIM_ERR_STALE,              /* a local key that was invalidated */
     SIM_ERR_INVALIDATED,        /* a remote key that was invalidated */
-    SIM_ERR_QKEY,               /* datagram that nobody may receive */
+    SIM_ERR_QKEY,               /* datagram with a wrong Q_Key */
     SIM_ERR_COUNT
 } SimError;
 
@@ -140,22 +139,22 @@ typedef struct SimSend {
     SimError error;
     SimDone done;
     uint8_t status;             /* enum fakernic_cqe_status, when done */
-    bool executed;              /* known to have taken effect at the peer */
-    bool shared;                /* atomic on the word all QPs add to */
+    bool executed;              /* known to be executed by the peer */
+    bool shared;                /* atomic on the word to which all QPs add */
     SimSge *sge;
     SimMr *mr;                  /* REG_MR, BIND_MW: the result */
     SimMr *parent;              /* BIND_MW: the region below */
     uint32_t length;            /* of the message, or of the READ */
     uint32_t imm;
-    SimMr *zone;                /* one-sided: what it addresses there */
-    uint32_t zone_offset;       /* and where in it */
-    SimQp *after;               /* not posted before that send of this QP */
-    uint32_t after_index;       /* (the peer, or itself) has completed */
+    SimMr *zone;                /* one-sided: the remote region */
+    uint32_t zone_offset;       /* and the offset in it */
+    SimQp *after;               /* posted when this QP (the peer, or itself) */
+    uint32_t after_index;       /* has completed that send */
     uint64_t operand, compare, mask, compare_mask;      /* atomics */
     uint8_t flush;              /* FAKERNIC_FLUSH_* */
     uint64_t flushed;           /* bytes that the host flushed for it */
     uint64_t fetched_at;        /* FLUSH: page_changes of that host */
-    SimRq *xrc;                 /* XRC: the SRQ it names */
+    SimRq *xrc;                 /* XRC: the SRQ that it names */
     uint8_t *data;              /* message; READ: snapshot in program order */
     uint64_t original;          /* atomics: value before, in program order */
     uint64_t result;            /* atomics: value after */
@@ -164,11 +163,11 @@ typedef struct SimSend {
                                  * or -1 */
     SimQp *ud_dest;             /* datagrams; NULL: */
     SimGroup *group;            /* to all members */
-    uint8_t *copies;            /* how often it arrived, by member */
+    uint8_t *copies;            /* number of arrivals, by member */
 } SimSend;
 
 typedef struct SimRecv {
-    SimQp *qp;                  /* who fetched it */
+    SimQp *qp;                  /* the QP that fetched it */
     uint8_t sge_count;
     SimSge *sge;
     uint32_t length;
@@ -180,8 +179,8 @@ struct SimRq {
     Host *host;
     uint32_t srqn;              /* 0: the QP's own */
     bool xrc;
-    RocePd pd;                  /* XRC: where keys are */
-    uint32_t cqn;               /* and completions go */
+    RocePd pd;                  /* XRC: the PD of its keys */
+    uint32_t cqn;               /* and the CQ of its completions */
     SimRecv *recv;
     uint32_t count;             /* in the program */
     uint32_t spare;             /* behind it: posted to a QP in error */
@@ -194,20 +193,20 @@ struct SimRq {
     uint32_t tag_base;
 };
 
-/* What a QP has on the wire (ledger.c). */
+/* What a QP has sent on the wire (ledger.c). */
 typedef struct SimLedger {
     uint64_t burst;             /* bits above its rate, at: */
     RoceTime burst_at;
     RoceTime cnp_at;            /* the last congestion notification */
     uint32_t cnps;
     /* of a reliable requester: */
-    uint32_t psn, send;         /* the next new request has, is */
+    uint32_t psn, send;         /* PSN and number of the next new request */
     uint32_t base;              /* first send since RESET */
     uint32_t ssn;               /* messages begun since then */
-    uint32_t asked;             /* PSN behind the parts of READs asked for */
+    uint32_t asked;             /* PSN behind the requested parts of READs */
     uint32_t acked;             /* one beyond the highest PSN answered */
-    uint32_t limit;             /* SSN promised to find a receive */
-    bool unlimited;             /* no promises are made */
+    uint32_t limit;             /* highest SSN with a credit */
+    bool unlimited;             /* the responder reports no credits */
 } SimLedger;
 
 struct SimQp {
@@ -220,22 +219,22 @@ struct SimQp {
     uint8_t mtu;                /* enum fakernic_mtu */
     uint8_t traffic_class;
     uint8_t static_rate;        /* enum ibv_rate */
-    uint32_t limit_kbps;        /* as the application wishes; 0: none */
+    uint32_t limit_kbps;        /* set by the application; 0: none */
     uint32_t rd_atomic;         /* of its own, in flight at once */
     uint16_t gid_index;
     uint32_t sq_psn;
     uint32_t send_cqn, recv_cqn;
     RocePd pd;
     bool alive;                 /* not destroyed */
-    bool apm;                   /* has an alternate path, and asks to rearm */
-    bool migrated;              /* went over to it */
+    bool apm;                   /* has an alternate path, and rearms */
+    bool migrated;              /* uses that path */
     bool silent;                /* RESET or destroyed: nothing may complete */
-    bool ending;                /* about to be so: an SRQ's receive returns */
+    bool ending;                /* before that: an SRQ's receive returns */
     bool error;                 /* the host moved it to ERR, or saw it fail */
     bool sq_broken, rq_broken;  /* next_send, next_recv fail from now on */
     bool paused;                /* in SQD */
-    bool drained;               /* SQ_DRAINED came, */
-    uint64_t drained_step;      /* then: that step's frame may still go */
+    bool drained;               /* SQ_DRAINED was reported, */
+    uint64_t drained_step;      /* in this step, whose frame may still leave */
     /* send side */
     SimSend *send;
     uint32_t send_count;
@@ -243,36 +242,36 @@ struct SimQp {
     uint32_t posted;
     uint32_t fetched;
     uint32_t done;
-    bool sq_failed;             /* an error completion came */
+    bool sq_failed;             /* it had an error completion */
     int32_t planned;            /* send that is to fail, or -1 */
     int32_t *message;           /* send index by message number */
     uint32_t message_count;
     SimLedger ledger;
     uint32_t executed;          /* sends before this one took effect */
-    SimMr *zone;                /* in the peer's memory: what it may touch */
+    SimMr *zone;                /* memory of the peer that it may access */
     SimMr *zone_xrc;            /* the same for the other XRC SRQ */
     SimMr *zone_ro;             /* the same without rights, another PD */
     SimMr *zone_pd;
     SimMr *zone_gone;           /* the same, its pages refused */
-    SimMr *target;              /* one-sided requests go there for now */
+    SimMr *target;              /* current target of one-sided requests */
     SimMr *fast;                /* FAST_REG key, used from time to time */
     SimMr *lease;               /* its present registration */
-    uint32_t lease_pending;     /* behind the READ that takes it back */
+    uint32_t lease_pending;     /* behind the READ that invalidates it */
     bool lease_into;            /* for reads, not for messages */
     SimMr *granted[SIM_GRANTS]; /* keys for the peer: FAST_REG, windows */
     SimMr *granted_last[SIM_GRANTS];    /* their present registration */
     SimMr *window_region;
     bool gated;                 /* waits for SimSend.after */
-    bool unborn;                /* takes over its ancestor's number one day */
+    bool unborn;                /* gets its ancestor's number later */
     uint32_t arena_used;
     SimMr *arena;               /* destinations of reads and atomics */
     /* receive side */
     SimRq *rq;
     SimRq *xrc[2];              /* XRC initiator: the SRQs of its peer's host */
-    uint32_t received;          /* messages that arrived */
+    uint32_t received;          /* messages received */
     bool rq_failed;
-    uint32_t fault_send, fault_recv;    /* statuses by injections */
-    bool planned_responder;     /* the peer's planned error ends this QP too */
+    uint32_t fault_send, fault_recv;    /* statuses that injections allow */
+    bool planned_responder;     /* the peer's planned error fails this QP too */
 };
 
 /* A multicast group; a member is in it from the start to its end. */
@@ -285,25 +284,25 @@ struct SimGroup {
 struct SimConn {
     uint32_t number;
     SimQp *side[2];
-    bool injected;              /* the host pulled something away */
-    bool cut[2];                /* no way on the primary path, from that side */
+    bool injected;              /* the host has removed something */
+    bool cut[2];                /* primary path is cut, from that side */
     SimConn *heir;              /* takes its QPs over after a RESET */
 };
 
 /* ---- host ---------------------------------------------------------------- */
 
-/* What an engine may do to a page of memory at this moment. */
+/* The engine's present rights for a page of memory. */
 typedef enum SimRights { SIM_NO_RIGHTS, SIM_READABLE, SIM_WRITABLE } SimRights;
 
 typedef struct SimPageRequest {
     bool pending;
-    bool taken;                 /* off the list, and not answered in full */
+    bool taken;                 /* off the list, but not answered completely */
     bool write;
     uint32_t key;
-    uint64_t address, length;   /* what is not answered */
+    uint64_t address, length;   /* the part without an answer */
 } SimPageRequest;
 
-/* Pages that the host has taken another one for, the oldest first. */
+/* Pages that the host has replaced by others, the oldest first. */
 typedef struct SimRetired {
     uint64_t page[SIM_PAGE_REQUESTS];
     uint32_t first, count;
@@ -317,8 +316,8 @@ struct Host {
     uint8_t gid[4][16];
     uint8_t gid_type[4];
     uint16_t gid_vlan[4];
-    uint8_t *memory;            /* what the guest has */
-    uint8_t *expected;          /* what the model says it has */
+    uint8_t *memory;            /* the guest's bytes */
+    uint8_t *expected;          /* the bytes that the model expects */
     uint8_t *unknown;           /* 1: the model does not know this byte */
     uint8_t rights[SIM_PAGES];  /* SimRights */
     uint32_t block_count;
@@ -330,16 +329,16 @@ struct Host {
     SimRetired retired[2];      /* of 4 KiB, of 64 KiB */
     uint64_t page_changes;
     SimMr *gone;                /* its pages are refused */
-    SimMr *source;              /* never written: what messages are made of */
+    SimMr *source;              /* never written: the data of messages */
     SimRq *xrc[2];
-    SimMr *counter;             /* the word all QPs add to */
+    SimMr *counter;             /* the word to which all QPs add */
     uint64_t dma_fail_lo, dma_fail_hi;  /* DMA fails in [lo, hi) */
     RoceTime tx_free;           /* the wire takes the next frame */
     bool tx_scheduled;
-    uint32_t flushes;           /* persistent ones asked for */
-    uint32_t flush_qpn;         /* the one that is under way */
-    uint64_t flush_ticket;      /* 0: none is */
-    RoceTime wake;              /* engine deadline as the host's timer has it */
+    uint32_t flushes;           /* persistent flushes requested */
+    uint32_t flush_qpn;         /* QP of the flush in progress */
+    uint64_t flush_ticket;      /* 0: no flush in progress */
+    RoceTime wake;              /* engine deadline that the timer is set to */
     uint32_t next_cqn;
     SimTenant *tenant;          /* the hostile one, or NULL */
 };
@@ -355,7 +354,7 @@ typedef struct LinkScript {
     bool cut[SIM_HOSTS];        /* loses every frame of the host */
 } LinkScript;
 
-typedef struct SimFrame {       /* as frame.c understands it */
+typedef struct SimFrame {       /* as parsed by frame.c */
     uint8_t opcode;
     bool ack_req;
     bool solicited;
@@ -368,7 +367,7 @@ typedef struct SimFrame {       /* as frame.c understands it */
     uint8_t syndrome;
     uint32_t msn;
     uint32_t payload;
-    uint32_t read;              /* READ request: bytes asked for */
+    uint32_t read;              /* READ request: bytes requested */
 } SimFrame;
 
 typedef struct LinkState {
@@ -378,7 +377,7 @@ typedef struct LinkState {
     uint32_t burst_left[SIM_HOSTS];
     RoceTime down_until[SIM_HOSTS];     /* port flap */
     uint32_t in_flight;
-    uint64_t faults;            /* how many were made */
+    uint64_t faults;            /* number of faults so far */
     uint64_t duplicates;
     RoceTime mercy_until;
 } LinkState;
@@ -402,18 +401,18 @@ typedef struct SimLogEntry {
 typedef enum SimEventKind {
     EV_FRAME,                   /* a frame arrives */
     EV_TX,                      /* the wire takes the next frame */
-    EV_FLUSHED,                 /* the medium has what was to be flushed */
+    EV_FLUSHED,                 /* the medium has finished a flush */
     EV_POST_SEND,               /* an application posts */
     EV_POST_RECV,
     EV_INJECT,
-    EV_MIGRATE,                 /* a path is cut, or given up by software */
-    EV_RECONNECT,               /* RESET in mid-flight, and a new life */
+    EV_MIGRATE,                 /* a path is cut, or software migrates */
+    EV_RECONNECT,               /* RESET during work, and a new life */
     EV_PAUSE,                   /* SQD, and back */
     EV_RESUME,
     EV_PAGES,                   /* a host answers a page request */
-    EV_PAGER,                   /* a host does as it likes with pages */
+    EV_PAGER,                   /* a host changes pages without a request */
     EV_CHANGE,                  /* attributes, memory behind a region */
-    EV_TENANT,                  /* the hostile tenant does something */
+    EV_TENANT,                  /* the hostile tenant acts */
 } SimEventKind;
 
 typedef struct SimEvent {
@@ -441,7 +440,7 @@ struct World {
     SimGroup group[SIM_GROUPS];
     uint32_t group_count;
     SimGroup everybody;         /* raw-packet QPs: broadcast */
-    uint32_t births;            /* heirs yet to come */
+    uint32_t births;            /* heirs that are not born yet */
     uint64_t wraps;             /* PSN 0 on the wire, behind ffffff */
     uint64_t marks;             /* ECN */
     SimQp qp[SIM_QPS];
@@ -463,7 +462,7 @@ struct World {
     bool failed;
     char failure[512];
     uint8_t *scratch[2];        /* for one message each */
-    SimTenants *tenants;        /* NULL: there is no hostile one */
+    SimTenants *tenants;        /* NULL: no hostile tenant */
     struct SimChunk *chunks;    /* world_alloc() */
 };
 

@@ -42,7 +42,7 @@ bool workload_error_fits(const SimQp *qp, const SimSend *s, SimError e)
     case SIM_ERR_RECV_LKEY:
         return opcode_is_send(s->opcode) && s->length &&
                !qp->peer->rq->srqn;
-    /* FLUSH is content with the pages there are. */
+    /* FLUSH succeeds with the pages that are present. */
     case SIM_ERR_PAGES:
         return one_sided && s->length && !s->shared &&
                s->opcode != FAKERNIC_SQ_FLUSH;
@@ -69,7 +69,7 @@ static void plan_error(World *w, SimConn *conn)
         bool local = e == SIM_ERR_LKEY || e == SIM_ERR_LBOUNDS ||
                      e == SIM_ERR_FORMAT || e == SIM_ERR_LPAGES;
 
-        /* UC tells nobody what goes wrong on the other side. */
+        /* UC does not report errors of the other side. */
         if (!workload_error_fits(qp, s, e) ||
             (qp->type == FAKERNIC_QP_UC && !local)) {
             continue;
@@ -89,7 +89,7 @@ static void plan_error(World *w, SimConn *conn)
 
 /* ---- receives ------------------------------------------------------------ */
 
-/* UC loses messages: a receive has to do for any of them. */
+/* UC loses messages, so each receive must fit any of them. */
 static uint32_t longest_message(const SimQp *qp)
 {
     uint32_t longest = 0;
@@ -154,7 +154,7 @@ static void build_shared_recvs(World *w, SimRq *rq)
             longest = length > longest ? length : longest;
         }
     }
-    /* A QP in error holds one receive; leave enough for the others. */
+    /* Each QP in error keeps one receive; the others need enough. */
     for (uint32_t i = 0; i < messages + SIM_CONNS; i++) {
         workload_add_recv(rq, longest);
     }
@@ -235,8 +235,8 @@ static void build_zone(World *w, SimQp *qp)
     }
 }
 
-/* One path is untagged, the other one tagged; armed when both ask for it. Heirs
- * do as those before them: frames of theirs may arm. */
+/* One path is untagged, the other one tagged. They are armed if both sides
+ * rearm. Heirs do the same as the QPs before them, whose frames may arm them. */
 static void conn_paths(World *w, SimQp *a, SimQp *b, const SimConn *before)
 {
     if (before) {
@@ -293,8 +293,8 @@ SimConn *workload_connect(World *w, unsigned a, unsigned b, uint8_t type)
 }
 
 /*
- * What the same two QPs do after a RESET in mid-flight. Their PSNs start where
- * frames of the life before look old: a real application waits instead.
+ * The next life of the same two QPs after a RESET during work. Its first PSNs
+ * make frames of the old life look old. A real application would wait instead.
  */
 static void conn_heir(World *w, SimConn *conn)
 {
@@ -329,14 +329,14 @@ static void build_step(World *w, SimQp *qp, bool last)
     opcode = program_opcode(w, qp);
     size = program_size(w, mtu_bytes(qp->mtu));
     workload_add_send(qp, opcode, size, program_flags(w, opcode, size, last));
-    /* The common word is in the PD of most. */
+    /* Most QPs are in the PD of the shared word. */
     if (opcode == FAKERNIC_SQ_ATOMIC_FETCH_ADD && rng_pct(&w->rng, 40) &&
         qp->send[qp->send_count - 1].zone == qp->zone) {
         program_share(qp);
     }
 }
 
-/* Both sides in one go: what one does may depend on the other's past. */
+/* Builds both sides together, as one may depend on the other's past. */
 static void build_conn(World *w, SimConn *conn)
 {
     uint32_t left[2];
@@ -345,7 +345,7 @@ static void build_conn(World *w, SimConn *conn)
         left[i] = conn->side[i]->type == FAKERNIC_QP_XRC_TGT
                   ? 0 : rng_range(&w->rng, 0, w->options.sends);
     }
-    /* PSN ffffff and 0 at least, in every history. */
+    /* Every history has at least the PSNs ffffff and 0. */
     if (conn == &w->conn[0] && w->options.wrap) {
         workload_add_send(conn->side[0], FAKERNIC_SQ_SEND, 1,
                           FAKERNIC_SQ_SIGNALED);

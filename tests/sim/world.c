@@ -2,11 +2,10 @@
 /*
  * Virtual time: the event queue, the engines' deadlines, and the log.
  *
- * The loop takes whatever comes first, an event or an engine's deadline, sets
- * 'now' to it, lets it happen, and drains the engine it happened to. Nothing
- * here knows what a correct history is, except that time must move: an engine
- * whose deadline stays in the past, or a world that runs for millions of steps,
- * is a failure (livelock).
+ * The loop takes the next event or deadline of an engine, sets 'now' to its
+ * time, executes it, and drains that engine. The only check here is that time
+ * moves. An engine whose deadline stays in the past, or a world that runs for
+ * millions of steps, is a failure (livelock).
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,7 +19,7 @@
 
 bool sim_verbose;
 
-/* ---- memory that lives as long as the world ------------------------------ */
+/* ---- memory that is freed with the world --------------------------------- */
 
 typedef struct SimChunk {
     struct SimChunk *next;
@@ -177,7 +176,7 @@ void world_print_log(World *w, unsigned last)
     }
 }
 
-/* The first failure is the one that counts. */
+/* Only the first failure counts. */
 void world_fail(World *w, const char *format, ...)
 {
     va_list args;
@@ -198,7 +197,7 @@ static bool event_before(const SimEvent *a, const SimEvent *b)
     return a->time != b->time ? a->time < b->time : a->order < b->order;
 }
 
-/* The returned event may be filled in until the next call. */
+/* The caller may fill in the returned event until the next call. */
 SimEvent *world_schedule(World *w, RoceTime time, SimEventKind kind,
                          unsigned host)
 {
@@ -276,7 +275,7 @@ void world_pump(World *w, Host *h)
             world_fail(w, "livelock: too many frames");
         }
     }
-    /* The wire is full: the rest is pulled when it has room again. */
+    /* The wire is full: the rest waits until it has room again. */
     if (!budget && !h->tx_scheduled) {
         RoceTime wait = w->options.rate_mbps
                         ? w->link.wire_free[h->number] - w->now : 500;
@@ -333,7 +332,7 @@ static void world_tick(World *w, Host *h)
     } while (roce_deadline(h->roce) <= w->now && !w->failed);
 }
 
-/* The medium takes the next job, of who still wants one. */
+/* The medium has finished a job, and the next QP that needs it can begin. */
 static void world_flushed(World *w, Host *h)
 {
     const uint64_t ticket = h->flush_ticket;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The window of a QP with wires that lose frames, and with slow peers. Two
- * engines run in virtual time, with a queue of bounded length in each direction.
+ * engines run in virtual time, with a queue of bounded length each way.
  */
 #include "pair.h"
 

@@ -365,7 +365,7 @@ static void message_does_not_go_on_in_another_srq(void)
 
 /*
  * A message waits for a page and has already fetched its receive when its SRQ
- * is destroyed. The message then takes a receive of the next SRQ of that number.
+ * is destroyed. It then takes a receive of the next SRQ with that number.
  */
 static void waiting_receive_goes_with_its_srq(void)
 {
