@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Sockets whose queues hold files that take long to close: a member looks at
- * them, and closes them, without waiting.
+ * Sockets whose queues contain files that take long to close. A member reads
+ * and closes such sockets without waiting.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -37,7 +37,7 @@ static void begin(void)
     begun = now_s();
 }
 
-/* The member has one descriptor of it, and nobody else. */
+/* Sends 'count' descriptors of the file; then only the member has it. */
 static void send_lingering(const void *bytes, size_t size, unsigned count)
 {
     const int fds[] = { tcp.lingers, STDIN_FILENO };
@@ -47,11 +47,11 @@ static void send_lingering(const void *bytes, size_t size, unsigned count)
     begun = now_s();
 }
 
-/* What was closed has been: the other side of the connection sees its end. */
+/* The file is closed: the other side of its connection sees the end. */
 static void end_soon(LinkCloser *closer)
 {
     CHECK(now_s() - begun < SOON_S);
-    close(tcp.peer);            /* now the close() may return */
+    close(tcp.peer);            /* now the close() can return */
     while (!link_closer_done(closer)) {
         usleep(1000);
     }
@@ -86,7 +86,7 @@ static void a_hello_with_a_lingering_socket_is_foreign(void)
     end_soon(link_closer_start(ends[1], came));
 }
 
-/* There is room for one: the second is dropped where the packet is. */
+/* Only one descriptor is allowed: the packet with two is dropped. */
 static void a_hello_with_two_descriptors_is_foreign(void)
 {
     LinkHello hello = link_hello(), other;

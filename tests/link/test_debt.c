@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How long one peer may keep a member from its others. */
+/* How long one peer may delay a member's other peers. */
 #include "harness.h"
 #include "account.h"
 
 #define START   INT64_C(5000000000000)
 #define MS      INT64_C(1000000)
 
-/* A peer, and the sum of what all owe. */
+/* The debt of a peer, and the sum of all debts. */
 static LinkDebt debt, all;
-static uint32_t taken;          /* bytes, as last reported */
+static uint32_t taken;          /* bytes taken, as last reported */
 
 static void begin(void)
 {
@@ -48,13 +48,13 @@ static void a_tenth_of_time_is_paid_back(void)
     waited(200 * MS, 0, START);
     CHECK_EQ(patience(START + 200 * MS), 20 * MS);
     CHECK_EQ(patience(START + 2000 * MS), 200 * MS);
-    /* And not more than it owes. */
+    /* It pays back no more than it owes. */
     CHECK_EQ(patience(START + 9000 * MS), 200 * MS);
     waited(10 * MS, 0, START + 9000 * MS);
     CHECK_EQ(patience(START + 9000 * MS), 190 * MS);
 }
 
-/* We slept for an hour: that is not its fault. */
+/* The member slept for an hour, which is not the peer's fault. */
 static void a_debt_is_bounded(void)
 {
     begin();
@@ -64,8 +64,8 @@ static void a_debt_is_bounded(void)
 }
 
 /*
- * It takes nothing, and a frame for it comes every so often, or at once; what
- * wakes us comes late.
+ * A peer takes nothing. There is a frame for it every 'every' ns, and each wait
+ * ends 'late' ns too late. Returns the time that the others lose.
  */
 static int64_t stuck_for(int64_t time, int64_t every, int64_t late)
 {
@@ -102,7 +102,7 @@ static void a_stuck_peer_costs_a_tenth(void)
     }
 }
 
-/* It takes a ring of 1 MiB every 50 ms, for which we always wait. */
+/* A peer takes a ring of 1 MiB every 50 ms: the member waits each time. */
 static void who_is_slow_is_waited_for(void)
 {
     uint32_t head = UINT32_MAX - (4 << 20);
@@ -118,7 +118,7 @@ static void who_is_slow_is_waited_for(void)
     }
 }
 
-/* The same, at 32 MB/s, reported every 100 us. */
+/* A peer takes 32 MB/s, and each wait is reported every 100 us. */
 static void a_wait_is_told_of_in_pieces(void)
 {
     uint32_t head = 0;
@@ -133,7 +133,7 @@ static void a_wait_is_told_of_in_pieces(void)
     }
 }
 
-/* What it took before pays for no wait that follows. */
+/* The bytes that a peer took before a wait give it no credit. */
 static void there_is_no_credit(void)
 {
     begin();
@@ -143,9 +143,9 @@ static void there_is_no_credit(void)
     CHECK_EQ(patience(START), 0);
 }
 
-/* ---- several of them ----------------------------------------------------- */
+/* ---- several peers ------------------------------------------------------- */
 
-/* Waits for a peer as long as it may, and loses that time; what it lost. */
+/* Waits for a peer as long as allowed. Returns the time lost. */
 static int64_t stall(LinkAccount *peer, LinkAccounts *link, int64_t *now)
 {
     const int64_t wait = link_debt_patience(&peer->debt, &link->all, *now);
@@ -156,8 +156,9 @@ static int64_t stall(LinkAccount *peer, LinkAccounts *link, int64_t *now)
 }
 
 /*
- * Stuck connections that come for 'stay', a number at a time, and leave, each
- * of a process of its own or all of one. What the others lose in 'time'.
+ * 'number' stuck connections at a time, which last for 'stay'. With 'forks'
+ * each belongs to another process, otherwise all to one. Returns what the
+ * others lose in 'time'.
  */
 static int64_t rejoined(unsigned number, int64_t stay, bool forks, int64_t time)
 {
@@ -213,7 +214,7 @@ static void who_forks_gets_no_more_than_all_may(void)
     }
 }
 
-/* One that is stuck leaves others their own patience. */
+/* The member still waits for other peers as long as before. */
 static void one_stuck_peer_leaves_patience_for_others(void)
 {
     LinkAccounts link = { 0 };
@@ -229,7 +230,7 @@ static void one_stuck_peer_leaves_patience_for_others(void)
     }
 }
 
-/* What it takes pays for its own waits, and for nobody else's. */
+/* The bytes that a peer takes pay only for waits for that peer. */
 static void who_takes_pays_for_itself_alone(void)
 {
     LinkAccounts link = { 0 };
@@ -245,7 +246,7 @@ static void who_takes_pays_for_itself_alone(void)
     CHECK_EQ(link_debt_owed(&link.all, START), LINK_DEBT_NS);
 }
 
-/* Nothing distinguishes them, and yet they must not share one account. */
+/* Processes without a known number must not share one account. */
 static void processes_that_cannot_be_seen_have_an_account_each(void)
 {
     LinkAccounts link = { 0 };
@@ -254,7 +255,7 @@ static void processes_that_cannot_be_seen_have_an_account_each(void)
           link_account_open(&link, 0, START));
 }
 
-/* However many have been there, the debts that are left are the largest. */
+/* With more processes than accounts, the largest debts are kept. */
 static void the_smallest_debt_is_forgotten(void)
 {
     static LinkAccounts link;

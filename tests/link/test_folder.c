@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How the members of a link meet in a folder, and what they leave alone. */
+/* How members of a link meet in a folder, and which files they do not touch. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -22,7 +22,7 @@
 static char folder[64];
 static uint64_t slept_ns;
 
-/* In place of the C library's: the folder's pauses take no time. */
+/* Replaces the C library's function, so that pauses take no time. */
 int nanosleep(const struct timespec *time, struct timespec *left)
 {
     (void)left;
@@ -30,10 +30,10 @@ int nanosleep(const struct timespec *time, struct timespec *left)
     return 0;
 }
 
-/* What flock() fails with, in place of what it does; 0: nothing. */
+/* The error with which flock() fails; 0: it does not fail. */
 static int lock_fails;
 
-/* The same: it is the kernel that locks. */
+/* Replaces the C library's function; calls the kernel. */
 int flock(int fd, int operation)
 {
     if (lock_fails) {
@@ -43,7 +43,7 @@ int flock(int fd, int operation)
     return syscall(SYS_flock, fd, operation);
 }
 
-/* One that a member makes. */
+/* The name of a folder, which a member will create. */
 static void begin(void)
 {
     snprintf(folder, sizeof(folder), "/tmp/test_folder-XXXXXX");
@@ -58,7 +58,7 @@ static const char *inside(const char *name)
     return path;
 }
 
-/* Nothing but the lock is left. */
+/* The folder may contain nothing except the lock. */
 static void end(void)
 {
     CHECK(!unlink(inside("lock")));
@@ -73,7 +73,7 @@ static void count(void *opaque, int sock, const char *name)
     close(sock);
 }
 
-/* How many others a member finds that joins; it is a member then. */
+/* Joins a member. Returns the number of other members that it finds. */
 static unsigned join(LinkFolder *member)
 {
     unsigned found = 0;
@@ -145,7 +145,7 @@ static unsigned fill_backlog(const LinkFolder *member, int *socks, unsigned max)
     return 0;
 }
 
-/* It is stopped, and many have connected to it. */
+/* A member is stopped, and its queue of connections is full. */
 static void who_cannot_be_reached_is_named(void)
 {
     LinkFolder busy, member;
@@ -169,7 +169,7 @@ static void who_cannot_be_reached_is_named(void)
     end();
 }
 
-/* A socket that its owner left behind, when he was killed. */
+/* A socket that a killed member left behind. */
 static void leave_socket(const char *name)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -195,7 +195,7 @@ static void the_dead_are_buried(void)
     end();
 }
 
-/* It refuses a connection, too, and is somebody's. */
+/* Other files refuse connections, too, but they must not be removed. */
 static void what_is_no_socket_stays(void)
 {
     LinkFolder member;
@@ -268,7 +268,7 @@ static void who_holds_the_lock_is_waited_for_a_second(void)
     end();
 }
 
-/* A file system without locks: nobody holds it, and to wait is of no use. */
+/* On a file system without locks, waiting would be useless. */
 static void what_cannot_be_locked_is_not_held(void)
 {
     static const int reasons[] = { ENOLCK, EOPNOTSUPP };
@@ -310,7 +310,7 @@ static void what_cannot_be_opened_is_not_locked(void)
     CHECK(!rmdir(folder));
 }
 
-/* A folder that can be made, with no room behind it for a socket's name. */
+/* The folder can be created, but its path leaves no room for a socket. */
 static void long_names_are_refused(void)
 {
     char path[128], *name = path + 100;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A ring of the link, with a peer that keeps to the rules and with one that
- * does not, and how two members agree on their memory. */
+/* A ring of the link, with a peer that obeys the rules and with one that does
+ * not; and how two members agree on their memory. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -35,7 +35,7 @@ static void part(void)
     link_pair_unmap(&b);
 }
 
-/* Length and bytes of a frame follow from its number. */
+/* A frame's number determines its length and bytes. */
 static uint32_t make_frame(uint32_t number)
 {
     uint32_t len = 1 + number * 2654435761U % 9000;
@@ -108,7 +108,7 @@ static void polling_reader_is_signalled_when_it_stops(void)
     part();
 }
 
-/* A writer sees whether the reader has read all, and whether it polls. */
+/* A writer sees whether the reader has read everything, and its progress. */
 static void unread_is_known(void)
 {
     uint32_t len, taken, before;
@@ -127,7 +127,8 @@ static void unread_is_known(void)
     part();
 }
 
-/* One that sleeps beside a frame, and was not signalled, is seen. */
+/* The writer detects a reader that sleeps without a signal while there is a
+ * frame. */
 static void lost_wakeups_are_seen(void)
 {
     uint32_t len;
@@ -142,7 +143,7 @@ static void lost_wakeups_are_seen(void)
     link_ring_wake(&b.rx);
     link_ring_put(&a.tx, frame, 60);
     CHECK_EQ(link_ring_oversleeps(&a.tx), 0);
-    /* The reader's mistake: it does not look once more. */
+    /* The reader's mistake: it does not check the ring again. */
     b.rx.control->asleep = ++b.rx.ticket;
     CHECK_EQ(link_ring_oversleeps(&a.tx), b.rx.ticket);
     while (link_ring_get(&b.rx, got, &len) == LINK_RING_OK) {
@@ -151,7 +152,8 @@ static void lost_wakeups_are_seen(void)
     part();
 }
 
-/* Nobody waits beside room but while a reader has it and is about to tell. */
+/* The writer detects a reader that sleeps without reporting the room that it
+ * has made. */
 static void lost_room_is_seen(void)
 {
     uint32_t len, ticket;
@@ -161,11 +163,11 @@ static void lost_room_is_seen(void)
     while (link_ring_put(&a.tx, frame, 9000) == LINK_RING_OK) {
     }
     CHECK(link_ring_await_room(&a.tx, 9000) == LINK_RING_NONE);
-    CHECK(!link_ring_overwaits(&a.tx));     /* it sleeps, beside frames */
+    CHECK(!link_ring_overwaits(&a.tx));     /* it sleeps, the ring is full */
     link_ring_wake(&b.rx);
     while (link_ring_get(&b.rx, got, &len) == LINK_RING_OK) {
     }
-    CHECK(!link_ring_overwaits(&a.tx));     /* it may tell */
+    CHECK(!link_ring_overwaits(&a.tx));     /* it may still report room */
     CHECK(link_ring_sleep(&b.rx));
     ticket = link_ring_overwaits(&a.tx);
     CHECK(ticket != 0);
@@ -214,7 +216,7 @@ static void reader_believes_no_tail(void)
     }
 }
 
-/* Nor one that is behind what was taken, or behind itself. */
+/* The reader refuses a tail behind the frames that it has read. */
 static void tails_do_not_go_back(void)
 {
     uint32_t len;
@@ -232,7 +234,7 @@ static void tails_do_not_go_back(void)
     part();
 }
 
-/* A frame that ends behind the tail is not taken, however short it is. */
+/* The reader refuses a frame that ends behind the tail. */
 static void tails_do_not_cut_frames(void)
 {
     uint32_t len;
@@ -275,7 +277,7 @@ static void writer_believes_no_head(void)
     }
 }
 
-/* Within what was put in and not yet taken any head is as good as another. */
+/* Any head between the last one and the tail is valid; others are refused. */
 static void heads_do_not_go_back(void)
 {
     uint32_t len, size = 9000 + 8, full = 0;
@@ -297,7 +299,7 @@ static void heads_do_not_go_back(void)
     part();
 }
 
-/* Tickets and polls are numbers without a meaning: each is signalled once. */
+/* Tickets and polls are only compared: the writer signals each value once. */
 static void liars_get_a_signal_for_each_ticket(void)
 {
     static const uint32_t tickets[] = { 1, 0xffffffff, 2, 0x80000000 };
@@ -326,7 +328,7 @@ static void scribble(uint32_t *random)
     b.tx.control->asleep = x;
 }
 
-/* Whatever it writes: no access leaves the ring. */
+/* Whatever a peer writes, no access leaves the ring. */
 static void scribbler_hurts_nobody(void)
 {
     uint32_t len, broken = 0, good = 0, random = 1;
@@ -348,10 +350,10 @@ static void scribbler_hurts_nobody(void)
     part();
 }
 
-/* The run takes this long, and until each event has happened. */
+/* The run lasts this long, and until each event has happened. */
 #define SCRIBBLE_CLOCKS (CLOCKS_PER_SEC / 2)
 
-/* A record of 64 bytes, of which the ring holds a whole number. */
+/* A record of 64 bytes, which divides the size of the ring. */
 #define SCRIBBLE_LEN 56U
 
 static bool scribbled;
@@ -361,7 +363,7 @@ static void shared_store(uint32_t *word, uint32_t value)
     __atomic_store_n(word, value, __ATOMIC_RELAXED);
 }
 
-/* Lengths and indexes, right and wrong ones, of the record that is next. */
+/* Writes valid and invalid lengths and indexes of the next record. */
 static void *scribble_on(void *opaque)
 {
     static const uint32_t lengths[] = {
@@ -382,9 +384,9 @@ static void *scribble_on(void *opaque)
 }
 
 /*
- * What was checked is not read again: it may be another by then. How often that
- * is tried depends on how many processors are free; each good run says little,
- * one that fails all.
+ * The reader must not read a value again after its check, as the peer may have
+ * changed it. The number of tries depends on free processors: a run that passes
+ * shows little, one that fails shows a bug.
  */
 static void scribbler_hurts_nobody_meanwhile(void)
 {
@@ -439,7 +441,7 @@ static void *send_all(void *opaque)
     return opaque;
 }
 
-/* Two threads that sleep whenever they can: a lost wake-up is a timeout. */
+/* Two threads sleep whenever they can. A lost wake-up causes a timeout. */
 static void nobody_sleeps_for_ever(void)
 {
     struct timeval patience = { 10, 0 };
@@ -499,7 +501,7 @@ static void only_sealed_memory_is_taken(void)
     part();
 }
 
-/* The memfd's size, and what is sealed. */
+/* Makes a memfd with this size and these seals. */
 static int make_memory(off_t size, int seals)
 {
     int fd = memfd_create("other", MFD_ALLOW_SEALING);
@@ -515,7 +517,7 @@ static int make_memory(off_t size, int seals)
 #define F_SEAL_FUTURE_WRITE 0x10
 #endif
 
-/* Whatever could end, shrink or fail under us. */
+/* Memory that could end, shrink, or fail while it is in use. */
 static void other_memory_is_refused(void)
 {
     static const struct {
@@ -544,7 +546,7 @@ static void other_memory_is_refused(void)
     }
 }
 
-/* Files that have bytes, and are not memory, or are and can shrink. */
+/* Files that are not memory, or are memory that can shrink. */
 static void other_files_are_refused(void)
 {
     char path[] = "/dev/shm/test_ring-XXXXXX";
@@ -564,7 +566,7 @@ static void other_files_are_refused(void)
     }
 }
 
-/* A peer with the memfd may change it; our accesses never fail. */
+/* A peer with the memfd may change it, but accesses never fail. */
 static void memory_does_not_shrink_later(void)
 {
     int fd = link_pair_make(&a);
@@ -608,7 +610,8 @@ static void hellos_are_checked(void)
     part();
 }
 
-/* A peer that refuses closes, perhaps before it has read our message. */
+/* A peer refuses and closes, perhaps before it has read the hello. Its answer
+ * is still received. */
 static void last_words_are_heard(void)
 {
     LinkHello hello = link_hello(), other;
@@ -636,7 +639,7 @@ static void processes_are_known(void)
     close(ends[1]);
 }
 
-/* Sizes that no hello has; one that is too long is one of ours so far. */
+/* Hellos of other sizes. A longer one counts by its first bytes. */
 static void odd_hellos_are_refused(void)
 {
     char bytes[4096] = { 0 };
@@ -656,14 +659,14 @@ static void odd_hellos_are_refused(void)
         CHECK((link_hello_check(&other, len) == NULL) ==
               (size >= sizeof(hello)));
     }
-    /* One without bytes looks like the end. */
+    /* An empty packet looks like the end of the connection. */
     REQUIRE(send(ends[0], bytes, 0, 0) == 0);
     CHECK_EQ(link_hello_receive(ends[1], &other, &came), -1);
     close(ends[0]);
     close(ends[1]);
 }
 
-/* Another field than ours, be it by one bit. */
+/* A hello that differs in one bit is refused. */
 static void other_hellos_are_refused(void)
 {
     const LinkHello hello = link_hello();
@@ -676,7 +679,7 @@ static void other_hellos_are_refused(void)
     }
 }
 
-/* The number that the next descriptor gets. */
+/* The number that the next descriptor will get. */
 static int next_fd(void)
 {
     int fd = dup(STDIN_FILENO);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The provider's data path: what it writes into its rings and what it makes of
- * completions. Each case acts as application and as device (model.h); the swarm
+ * The provider's data path: what it writes into its rings, and what completions
+ * it returns. Each case acts as application and as device (model.h). The swarm
  * at the end does so at random from a seed.
  */
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include "doorbell.h"
 #include "fakernic/mr.h"
 
-static uint8_t data[8192];		/* what is sent inline */
+static uint8_t data[8192];		/* sent inline */
 
 /* 10 requests of 132 bytes take 3 blocks each: 32 blocks hold 10. */
 static void capabilities_are_rounded_up_and_told(void)
@@ -48,7 +48,7 @@ static void too_large_capabilities_are_refused(void)
 	world_end(&world);
 }
 
-/* The n-th poll from now on that finds something, and that one. */
+/* Polls until an entry is found, at most 'limit' times. Counts the polls. */
 static struct ibv_wc poll_in_vain(struct world *world, int limit, int *polls)
 {
 	struct ibv_wc wc = {};
@@ -69,7 +69,8 @@ static void check_flushed(const struct ibv_wc *wc, struct world *world,
 
 /*
  * Three sends, of which the device completes the first (the second is not
- * signaled), and two receives; then its clock page says that it is gone.
+ * signaled), and two receives. Then the clock page reports that the device is
+ * gone.
  */
 static void outstanding_work_is_flushed_when_the_device_is(uint64_t gone_ns)
 {
@@ -93,7 +94,7 @@ static void outstanding_work_is_flushed_when_the_device_is(uint64_t gone_ns)
 	CHECK(complete_send(&world, world.qp, 0));
 	CHECK(fakernic_upoll_cq(world.cq, 9, wc) == 1 && wc[0].wr_id == 100);
 	CHECK(!wc[0].status);
-	/* It lives, however long it takes. */
+	/* While the device lives, nothing is flushed, however many polls. */
 	poll_in_vain(&world, 10000, &polls);
 	CHECK(polls == 10000);
 
@@ -106,7 +107,7 @@ static void outstanding_work_is_flushed_when_the_device_is(uint64_t gone_ns)
 	check_flushed(&wc[1], &world, 200, true);
 	check_flushed(&wc[2], &world, 201, true);
 	CHECK(!fakernic_upoll_cq(world.cq, 9, wc));
-	/* Whatever is posted now is flushed, too, more than the queue holds. */
+	/* Later posts are flushed, too, even more than the queue holds. */
 	for (i = 0; i < 100; i++) {
 		wr.wr_id = i;
 		CHECK(!post(&world, &wr));
@@ -129,7 +130,7 @@ static void silent_device_flushes(void)
 
 static struct world *hurried;
 
-/* What the device does last, and a thread that finds it gone. */
+/* The device's last completion, and a thread that finds the device gone. */
 static void meanwhile(int number)
 {
 	struct fakernic_context *context = hurried->context;
@@ -140,8 +141,8 @@ static void meanwhile(int number)
 }
 
 /*
- * Both happen while another thread polls: when it comes to look at the context.
- * What was completed is not flushed as well.
+ * Both happen during the poll of another thread, when it first accesses the
+ * context. A completed request must not be flushed, too.
  */
 static void last_completion_is_told_once(void)
 {
@@ -167,7 +168,7 @@ static void last_completion_is_told_once(void)
 	world_end(&world);
 }
 
-/* An event without an entry: the first poll after it says what it was for. */
+/* The event has no entry. The first poll after it returns the flush. */
 static void who_sleeps_is_told_of_the_end_at_once(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -187,7 +188,7 @@ static void who_sleeps_is_told_of_the_end_at_once(void)
 	world_end(&world);
 }
 
-/* An entry came as well, whose event is taken together with that of the end. */
+/* There is an entry, too. Its event is taken together with that of the end. */
 static void end_with_an_entry(struct world *world,
 			      const struct fakernic_clock_page *page)
 {
@@ -243,8 +244,9 @@ static void an_entry_hides_no_end_from_extended_polls(void)
 }
 
 /*
- * A thread that was woken polls once, and sleeps if the CQ is empty, even if
- * somebody else makes a queue pair, destroys one, or polls another CQ.
+ * A thread that was woken polls once and sleeps again if the CQ is empty. So
+ * its poll must find the flush even while another thread creates or destroys a
+ * queue pair, or polls another CQ.
  */
 static void nobody_keeps_a_sleeper_from_its_flush(void)
 {
@@ -263,7 +265,7 @@ static void nobody_keeps_a_sleeper_from_its_flush(void)
 	world_end(&world);
 }
 
-/* One entry at a time, of a CQ with readers; its QPs' numbers are kept. */
+/* A CQ with readers returns one entry at a time, with its QP's number. */
 static void extended_polls_are_flushed(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -285,7 +287,7 @@ static void extended_polls_are_flushed(void)
 	qp->state = IBV_QPS_RTR;
 	CHECK(!fakernic_upost_recv(qp, &recv, &bad));
 	world.context->clock_page = &page;
-	/* A thread that was woken sees it at once. */
+	/* A thread that was woken gets the flush at once. */
 	fakernic_ucq_event(ibv_cq_ex_to_cq(ex));
 	CHECK(!ex->start_poll(ex, &poll));
 	CHECK(ex->wr_id == 7 && ex->status == IBV_WC_WR_FLUSH_ERR);
@@ -327,7 +329,7 @@ static void full_queue_takes_exactly_max_send_wr(void)
 	world_end(&world);
 }
 
-/* Record and doorbell report the valid ones; bad_wr is the invalid one. */
+/* Record and doorbell announce the valid requests; bad_wr is the bad one. */
 static void bad_request_ends_the_list(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -430,7 +432,7 @@ static void post_random(struct world *world, struct ibv_send_wr *wr,
 	}
 }
 
-/* The same request through the other interface. */
+/* Posts the same request by the other interface. */
 static void build(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr)
 {
 	struct ibv_data_buf buf[FAKERNIC_SGE_MAX];
@@ -523,8 +525,8 @@ static void check_wqe_data(const struct fakernic_sq_hdr *hdr,
 }
 
 /*
- * Two QPs, one posted to by ibv_post_send, one by the builders: the device
- * finds the same WQEs, and each is exactly as long as the specification says.
+ * One QP gets requests by ibv_post_send, the other one by the builders. The
+ * device finds the same WQEs, each with the length of the specification.
  */
 static void both_interfaces_write_the_same_wqes(void)
 {
@@ -576,7 +578,7 @@ static void both_interfaces_write_the_same_wqes(void)
 	}
 }
 
-/* Type 1 counts the tag up; a local right is not a window's to have. */
+/* A bind of type 1 increments the tag. A window cannot have a local right. */
 static void windows_are_bound_with_remote_rights(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -639,7 +641,7 @@ static void aborted_and_failed_batches_leave_nothing(void)
 	world_end(&world);
 }
 
-/* Neither rings a doorbell; the records tell. */
+/* Neither rings a doorbell; the device reads the records. */
 static void receives_and_polls_are_memory_only(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -672,7 +674,7 @@ static void receives_and_polls_are_memory_only(void)
 	world_end(&world);
 }
 
-/* The first of this many empty polls that rings; 0: none. */
+/* The number of the first empty poll that rings the doorbell; 0: none. */
 static int rings_at(struct world *world, int polls)
 {
 	__le64 *doorbell = (void *)((uint8_t *)world->context->uar +
@@ -689,7 +691,8 @@ static int rings_at(struct world *world, int polls)
 	return 0;
 }
 
-/* Where the device offers a doorbell for that, and as often as it wants. */
+/* Empty polls ring the poll doorbell if the device has it, as often as its
+ * features demand. */
 static void who_polls_in_vain_rings(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -722,7 +725,7 @@ static void arming_tells_the_consumer_index(void)
 	CHECK(!fakernic_ureq_notify_cq(world.cq, 1));
 	CHECK(*doorbell == htole64(1ULL << 56 | 1ULL << 32 | 1));
 	/*
-	 * What has come and was not polled makes an event, in a full CQ, too.
+	 * An entry that was not polled causes an event, in a full CQ, too.
 	 */
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 1));
 	CHECK(!fakernic_ureq_notify_cq(world.cq, 0));
@@ -746,7 +749,7 @@ static void arming_tells_the_consumer_index(void)
 	world_end(&world);
 }
 
-/* The index that arming tells now. */
+/* Arms the CQ. Returns the index that the doorbell reports. */
 static uint32_t armed_at(struct world *world)
 {
 	__le64 *doorbell = (void *)((uint8_t *)world->context->uar +
@@ -756,7 +759,7 @@ static uint32_t armed_at(struct world *world)
 	return le64toh(*doorbell);
 }
 
-/* One more send comes, and its entry is polled. */
+/* Completes one more send and polls its entry. */
 static void send_and_poll(struct world *world, uint32_t index)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
@@ -767,9 +770,9 @@ static void send_and_poll(struct world *world, uint32_t index)
 }
 
 /*
- * Who is late to take an event has polled its entry and armed anew. It tells of
- * no other entry: the device would not wake him for the one that comes next,
- * behind his last poll.
+ * A thread takes an event late, after it has polled the entry and armed the CQ
+ * again. The event reports no other entry. Otherwise the device would not wake
+ * the thread for the next entry behind its last poll.
  */
 static void a_late_event_tells_of_nothing_new(void)
 {
@@ -781,7 +784,7 @@ static void a_late_event_tells_of_nothing_new(void)
 	CHECK(armed_at(&world) == 1);
 	fakernic_ucq_event(world.cq);
 	CHECK(armed_at(&world) == 1);
-	/* The same while the ring becomes another. */
+	/* The same with a resize in between. */
 	send_and_poll(&world, 1);
 	CHECK(!fakernic_uresize_cq(world.cq, 100));
 	fakernic_ucq_event(world.cq);
@@ -791,7 +794,7 @@ static void a_late_event_tells_of_nothing_new(void)
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 3));
 	fakernic_ucq_event(world.cq);
 	CHECK(armed_at(&world) == 1);
-	/* Whose own event, then, is one. */
+	/* The event of that entry is a new one. */
 	fakernic_ucq_event(world.cq);
 	CHECK(armed_at(&world) == 2);
 	world_end(&world);
@@ -817,7 +820,7 @@ static void event_without_a_lock_tells_of_its_entry(void)
 	CHECK(armed_at(&world) == 1);
 	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
 	CHECK(armed_at(&world) == 1);
-	/* The next one is news to who polled after the event. */
+	/* The next entry is new to a thread that polled after the event. */
 	fakernic_ucq_event(world.cq);
 	CHECK(!fakernic_upoll_cq(world.cq, 1, &wc));
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 1));
@@ -825,7 +828,8 @@ static void event_without_a_lock_tells_of_its_entry(void)
 	world_end(&world);
 }
 
-/* In the middle of polling, as cards allow it; what was taken is polled. */
+/* A thread may arm between start_poll and end_poll, as other cards allow. The
+ * entry that it is reading counts as polled. */
 static void who_polls_may_arm(void)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
@@ -836,7 +840,7 @@ static void who_polls_may_arm(void)
 
 	ex = world_extended(&world, &attr, 0);
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
-	/* Ends the test if it waits for itself. */
+	/* Ends the test if the thread waits for its own lock. */
 	alarm(10);
 	CHECK(!ex->start_poll(ex, &poll) && armed_at(&world) == 1);
 	fakernic_ucq_event(world.cq);
@@ -868,7 +872,7 @@ static void an_entry_that_was_taken_stays_as_it_was(void)
 	world_end(&world);
 }
 
-/* Billions of entries later, no event having been asked for. */
+/* An event is taken after billions of entries, without arming in between. */
 static void an_old_event_tells_of_nothing_new(void)
 {
 	const uint32_t many = 3U << 30;
@@ -888,7 +892,7 @@ static void an_old_event_tells_of_nothing_new(void)
 }
 
 /*
- * One datagram with these fields; what the two ways of polling say of its sl.
+ * One datagram with these fields. Both ways of polling must return the same sl.
  */
 static uint8_t sl_of(struct world *world, struct ibv_cq_ex *ex,
 		     struct fakernic_cqe cqe)
@@ -933,7 +937,7 @@ static void sl_tells_the_network(void)
 	world_end(&world);
 }
 
-/* The CQEs of a QP that goes leave; the others stay, in order. */
+/* A reset removes the CQEs of its QP. The others stay, in order. */
 static void reset_cleans_the_cq(void)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
@@ -1030,7 +1034,7 @@ static void srq_tags_are_kept(void)
 	world_end(&world);
 }
 
-/* As the device would, for that tag or index. */
+/* Writes a completion for this tag or index, as the device would. */
 static void tell(struct world *world, struct ibv_qp *qp, uint32_t srqn,
 		 uint32_t tag)
 {
@@ -1045,8 +1049,8 @@ static void tell(struct world *world, struct ibv_qp *qp, uint32_t srqn,
 }
 
 /*
- * A fault rule repeats a completion: now, and when its slot has the next
- * receive, of the next round. Neither completes anything, nor takes room.
+ * A fault rule repeats a completion: at once, and when the next round uses its
+ * slot. The copies complete nothing and take no room.
  */
 static void receives_complete_once(void)
 {
@@ -1108,7 +1112,7 @@ static void sends_complete_once(void)
 		wr.wr_id = i;
 		CHECK(!post(&world, &wr));
 		CHECK(model_take_send(model_qp(world.qp), &wqe, &index));
-		/* An old one again, and one that was not posted. */
+		/* An old one again, and one that was never posted. */
 		if (i)
 			CHECK(complete_send(&world, world.qp, first));
 		CHECK(complete_send(&world, world.qp, index + 8));
@@ -1120,7 +1124,7 @@ static void sends_complete_once(void)
 	world_end(&world);
 }
 
-/* The same of an SRQ, where a tag is used again at once. */
+/* The same for an SRQ, which reuses a tag at once. */
 static void receives_of_an_srq_complete_once(void)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 4 } };
@@ -1152,7 +1156,8 @@ static void receives_of_an_srq_complete_once(void)
 	world_end(&world);
 }
 
-/* Between start_poll and end_poll: the entry that is being read stays. */
+/* A thread may destroy a QP between start_poll and end_poll. The entry that it
+ * is reading stays. */
 static void who_polls_may_destroy(void)
 {
 	struct ibv_cq_init_attr_ex attr = {
@@ -1254,9 +1259,9 @@ static void extended_cq_gives_room_back_entry_by_entry(void)
 }
 
 /*
- * Unsignaled and signaled sends, posted, executed and polled at random: each
- * signaled one comes back once, in order; the queue is full when max_send_wr
- * are out, and never before.
+ * Unsignaled and signaled sends are posted, executed and polled at random. Each
+ * signaled one completes once, in order. The queue is full only when
+ * max_send_wr sends are outstanding.
  */
 static void swarm_of_sends(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* provider_test [SEED]: all that one thread can show. */
+/* provider_test [SEED]: all tests that need only one thread. */
 #include "world.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* See model.h. The ibv_cmd_* functions stand where the kernel would be. */
+/* See model.h. The ibv_cmd_* functions replace the kernel. */
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -137,7 +137,7 @@ bool model_take_recv(struct model_ring *ring, void *wqe)
 	return true;
 }
 
-/* Nobody may see the owner before the rest. */
+/* No thread may see the owner before the rest of the entry. */
 MODEL_SHARED static void model_store_owner(volatile uint8_t *owner, bool pass)
 {
 	MODEL_RELEASE();
@@ -159,7 +159,7 @@ bool model_complete(struct model_ring *cq, struct fakernic_cqe cqe)
 	return true;
 }
 
-/* ---- in libibverbs' and the kernel's place ------------------------------- */
+/* ---- replacements of libibverbs and the kernel --------------------------- */
 
 int ibv_dontfork_range(void *base, size_t size)
 {
@@ -181,7 +181,7 @@ void __verbs_log(struct verbs_context *context, uint32_t level,
 	va_end(list);
 }
 
-/* The verdict on the next command, the failure asked for or 0. */
+/* The result of the next command: the requested failure or 0. */
 static int model_verdict(void)
 {
 	int err = model_failure;
@@ -208,7 +208,8 @@ static int model_destroy(void)
 	return err;
 }
 
-/* count: of the objects, the last of which is going; NULL: one number only. */
+/* 'count' is the number of objects, the last of which is destroyed. NULL: there
+ * is only one number. */
 static int model_wait_for_events(unsigned int *count)
 {
 	void (*meanwhile)(void) = model_meanwhile;
@@ -247,7 +248,7 @@ int ibv_cmd_create_cq_ex(struct ibv_context *context,
 	return 0;
 }
 
-/* Moves what was not consumed to the start of the new ring. */
+/* Moves the entries that were not consumed to the start of the new ring. */
 int ibv_cmd_resize_cq(struct ibv_cq *cq, int cqe, struct ibv_resize_cq *ibv_cmd,
 		      size_t cmd_size, struct ib_uverbs_resize_cq_resp *resp,
 		      size_t resp_size)
@@ -404,7 +405,7 @@ int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
-/* A resize: the device copies what it has not taken, index by index. */
+/* For a resize the device copies the receives that it has not taken. */
 int ibv_cmd_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr,
 		       int mask, struct ibv_modify_srq *ibv_cmd,
 		       size_t cmd_size)
@@ -533,7 +534,7 @@ static void *model_attr_ptr(struct ibv_command_buffer *cmd, unsigned int n)
 	return (void *)(uintptr_t)cmd->hdr.attrs[n].data;
 }
 
-/* The driver's part of the command is where it wants the offset. */
+/* The driver's part of the response has the offset. */
 int ibv_cmd_alloc_dm(struct ibv_context *context,
 		     const struct ibv_alloc_dm_attr *attr, struct verbs_dm *dm,
 		     struct ibv_command_buffer *link)
@@ -556,7 +557,7 @@ int ibv_cmd_free_dm(struct verbs_dm *dm)
 	return model_destroy();
 }
 
-/* Of driver methods there is one: FAKERNIC_METHOD_DM_QUERY. */
+/* There is one driver method: FAKERNIC_METHOD_DM_QUERY. */
 int execute_ioctl(struct ibv_context *context, struct ibv_command_buffer *cmd)
 {
 	if (cmd->hdr.object_id != UVERBS_OBJECT_DM ||

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The kernel and the device as the provider sees them: create commands are
- * remembered, and the test then plays the device on the queues they named. It
- * knows the hardware interface only by its headers, not by the provider's
- * queue.h, so that the two check one another.
+ * The kernel and the device as the provider sees them. The model records create
+ * commands, and the test then acts as the device on the queues that they named.
+ * It uses the headers of the hardware interface, not the provider's queue.h, so
+ * that the two check one another.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -54,32 +54,32 @@ struct model_ring {
 	uint8_t *bytes;
 	uint8_t log_depth;
 	uint8_t log_stride;
-	uint32_t index;		/* the device's own: next to read or write */
+	uint32_t index;		/* of the device: next to read or write */
 };
 
 struct model_qp {
 	struct model_ring sq;
 	struct model_ring rq;
 	uint32_t qpn;
-	struct ibv_qp_cap cap;	/* what the kernel was asked for */
+	struct ibv_qp_cap cap;	/* requested from the kernel */
 	uint32_t rate_limit;
 };
 
-/* Objects that the kernel has. */
+/* The number of objects in the kernel. */
 extern int model_live;
-/* What the provider said last of why; "" before. */
+/* The last reason that the provider logged, or "". */
 extern char model_log[256];
 /*
- * What other threads do while a QP, WQ or SRQ that the kernel has destroyed
- * waits for its events to be acknowledged; called once. Its number is free.
+ * Called once while a destroyed QP, WQ or SRQ waits until its events are
+ * acknowledged. It acts as other threads; the object's number is free.
  */
 extern void (*model_meanwhile)(void);
-/* When not 0, the next command fails with it, once. */
+/* Unless 0, the next command fails with this error, once. */
 extern int model_failure;
 
 /*
- * A context with all features; its doorbell page and device memory are ordinary
- * memory. It has its pages to itself.
+ * A context with all features, alone in its pages. Its doorbell page and device
+ * memory are ordinary memory.
  */
 struct fakernic_context *model_context(void);
 void model_free_context(struct fakernic_context *context);
@@ -91,16 +91,16 @@ struct model_ring *model_wq(struct ibv_wq *wq);
 /* The last CREATE_RSS_QP request that the kernel received. */
 extern struct fakernic_ureq_create_rss_qp model_rss;
 
-/* What the host last stored into the ring's doorbell record. */
+/* The index in the ring's doorbell record. */
 uint32_t model_record(const struct model_ring *ring);
 /* The stamp of that record; no other thread uses the ring. */
 uint64_t model_stamp(const struct model_ring *ring);
 
-/* Copies the next send WQE; its index; false when all were taken. */
+/* Copies the next send WQE and its index. False: all were taken. */
 bool model_take_send(struct model_qp *qp, void *wqe, uint32_t *index);
-/* Copies the next receive slot; false when all were taken. */
+/* Copies the next receive slot. False: all were taken. */
 bool model_take_recv(struct model_ring *ring, void *wqe);
-/* Writes a CQE; false when the CQ is full. */
+/* Writes a CQE. False: the CQ is full. */
 bool model_complete(struct model_ring *cq, struct fakernic_cqe cqe);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * threads_test: many threads at the same queues, built with ThreadSanitizer.
- * What one thread posts and another polls is counted; what they touch at the
- * same time without a lock ends the program. Main plays the device; a command
- * and a step of the device exclude one another, as in the kernel and on the
- * bus.
+ * threads_test: many threads use the same queues, built with ThreadSanitizer.
+ * The test counts what threads post and poll. A data race ends the program. The
+ * main thread acts as the device. Commands and steps of the device exclude one
+ * another, as in the kernel and on the bus.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -25,7 +24,7 @@ struct wqe {
 
 static pthread_mutex_t device = PTHREAD_MUTEX_INITIALIZER;
 
-/* What they share; sends, unless ring is where receives go. */
+/* Shared by all threads. They post sends; with 'ring', receives to it. */
 struct crowd {
 	struct world *world;
 	struct ibv_srq *srq;
@@ -127,7 +126,7 @@ static void *crowd_poll_ex(void *argument)
 	return NULL;
 }
 
-/* One step of the device: takes what is posted and completes it. */
+/* One step of the device: completes what was posted. */
 static bool crowd_serve(struct crowd *crowd)
 {
 	struct {
@@ -161,7 +160,7 @@ static bool crowd_serve(struct crowd *crowd)
 	return took;
 }
 
-/* Nothing is lost, nothing doubled. */
+/* No completion is lost or duplicated. */
 static void crowd_run(struct crowd *crowd,
 		      int (*post)(struct crowd *crowd, uint64_t wr_id),
 		      void *(*poller)(void *))
@@ -223,7 +222,7 @@ static void extended_posts_and_polls(void)
 	world_end(&world);
 }
 
-/* The CQ is resized under its pollers. */
+/* Resizes the CQ while other threads poll it. */
 static void *resize_cq(void *argument)
 {
 	struct crowd *crowd = argument;
@@ -247,7 +246,7 @@ static void polls_of_a_cq_that_is_resized(void)
 	world_end(&world);
 }
 
-/* The SRQ is resized under its posters; refused while too many are out. */
+/* Resizes the SRQ while other threads post; refused with too many receives. */
 static void *resize_srq(void *argument)
 {
 	struct crowd *crowd = argument;
@@ -282,8 +281,8 @@ static void posts_to_an_srq_that_is_resized(void)
 }
 
 /*
- * In a thread domain one thread posts at a time, but the polling thread, which
- * may be another, returns the tags.
+ * In a thread domain one thread posts at a time. The thread that polls may be
+ * another one, and returns the tags.
  */
 static void posts_to_an_srq_in_a_thread_domain(void)
 {
@@ -305,7 +304,7 @@ static void posts_to_an_srq_in_a_thread_domain(void)
 	world_end(&world);
 }
 
-/* Nobody knows whose the next event of a channel is, so he cannot wait. */
+/* A thread does not know the CQ of the channel's next event: no waiting. */
 static void *take_events(void *argument)
 {
 	struct world *world = argument;
@@ -340,7 +339,7 @@ static void events_of_a_cq_without_a_lock(void)
 	world_end(&world);
 }
 
-/* Others come to the CQ and the table that it is polled by, and go. */
+/* Creates and destroys QPs of the polled CQ, which are in its table, too. */
 static void *create_and_destroy(void *argument)
 {
 	struct crowd *crowd = argument;
@@ -383,8 +382,8 @@ static void *destroy_one(void *qp)
 }
 
 /*
- * Who has a CQ, from start_poll to end_poll, makes a QP meanwhile; another
- * waits for the CQ, to destroy one.
+ * A thread creates a QP between start_poll and end_poll. Another thread waits
+ * for the same CQ, to destroy a QP.
  */
 static void who_polls_may_create(void)
 {
@@ -416,14 +415,14 @@ static void who_polls_may_create(void)
 }
 
 #define SLEEPERS	3
-#define FLUSHED		200	/* of each, one after the other */
+#define FLUSHED		200	/* sends of each thread, one at a time */
 
 struct sleeper {
-	struct world world;	/* with a CQ and a QP of its own */
+	struct world world;	/* with its own CQ and QP */
 	pthread_t thread;
 };
 
-/* Finds in each poll what it has just posted. */
+/* Each poll must return the request that was just posted. */
 static void *flushed_at_once(void *argument)
 {
 	struct sleeper *sleeper = argument;
@@ -438,7 +437,8 @@ static void *flushed_at_once(void *argument)
 	return NULL;
 }
 
-/* Threads at a dead device, each with its own CQ, while QPs come and go. */
+/* Threads use a dead device, each with its own CQ. Another thread creates and
+ * destroys QPs. */
 static void each_is_flushed_at_its_first_poll(void)
 {
 	struct world world = world_of(IBV_QPT_RC);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ThreadSanitizer does not see order that a device causes. The calls declare
- * it: what was written before a release can be read behind an acquire. In
- * front of every source they also make it see the barriers by which the
- * provider orders what it and the device do.
+ * ThreadSanitizer does not see order that a device causes. These calls declare
+ * it: data written before a release can be read after an acquire. Included
+ * before every source, this file also makes it see the provider's barriers.
  */
 #ifndef TSAN_H
 #define TSAN_H
@@ -17,7 +16,7 @@ void __tsan_release(void *bus);
 extern char model_bus;
 #define MODEL_ACQUIRE()	__tsan_acquire(&model_bus)
 #define MODEL_RELEASE()	__tsan_release(&model_bus)
-/* Looks at what the other side changes at any moment, as a device does. */
+/* For functions that read what the other side may change at any time. */
 #define MODEL_SHARED	__attribute__((no_sanitize("thread"), noinline))
 
 #undef udma_to_device_barrier

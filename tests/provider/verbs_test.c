@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The verbs around the data path: services and objects beyond RC and UD, where
- * queue memory comes from, and what bad input and a refusing kernel leave
- * behind (nothing: world_end() counts the kernel's objects, the sanitizer the
- * memory).
+ * The verbs around the data path: services and objects besides RC and UD, the
+ * source of queue memory, bad input, and a kernel that refuses. These must
+ * leave nothing behind: world_end() counts the kernel's objects, the sanitizer
+ * checks the memory.
  */
 #include <unistd.h>
 #include <ccan/array_size.h>
@@ -102,7 +102,8 @@ static void xrc_initiator_names_the_srq(void)
 	world_end(&world);
 }
 
-/* Created once and opened twice: three handles, no queue, no table entry. */
+/* A target that is created once and opened twice has three handles, but no
+ * queue and no table entry. */
 static void xrc_target_is_but_a_handle(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -135,8 +136,8 @@ static void xrc_target_is_but_a_handle(void)
 }
 
 /*
- * An initiator has no receives, a target no CQs at all: those that were named
- * may go before it. A PD that comp_mask does not name may be anything.
+ * An initiator has no receive CQ, a target no CQ at all: the named ones can be
+ * destroyed before it. A PD without its bit in comp_mask is ignored.
  */
 static void xrc_qps_hold_no_cq_but_their_own(void)
 {
@@ -166,7 +167,7 @@ static void xrc_qps_hold_no_cq_but_their_own(void)
 	world_end(&world);
 }
 
-/* ibv_create_qp(3): with an SRQ, what is said of receives is ignored. */
+/* ibv_create_qp(3): with an SRQ, the limits of receives are ignored. */
 static void receives_do_not_count_beside_an_srq(void)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8 } };
@@ -194,8 +195,8 @@ static void complete_xrc(struct world *world, struct ibv_srq *srq, uint32_t qpn)
 }
 
 /*
- * Targets may be of other processes, so the SRQ's number alone says whose a
- * receive is; a QP that goes does not take them along, the SRQ does.
+ * Targets may belong to other processes, so only the SRQ's number shows the
+ * owner of a receive. Destroying a QP keeps them, destroying the SRQ does not.
  */
 static void xrc_receives_belong_to_the_srq(void)
 {
@@ -227,7 +228,7 @@ static void xrc_receives_belong_to_the_srq(void)
 	world_end(&world);
 }
 
-/* A CQ named for a basic SRQ has nothing to do with it, and may go first. */
+/* A basic SRQ does not use a named CQ, which can be destroyed first. */
 static void basic_srq_holds_no_cq(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -276,7 +277,7 @@ static void flush_and_atomic_write_are_built(void)
 	      wqe.hdr.inline_length == htole16(8) &&
 	      wqe.hdr.flags & FAKERNIC_SQ_INLINE &&
 	      !memcmp(wqe.sge, "12345678", 8));
-	/* No more data than that; no unknown type, no unknown level. */
+	/* More data, an unknown type and an unknown level are refused. */
 	ex->wr_start(ex);
 	ex->wr_flush(ex, 7, 0, 1, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
 	ex->wr_set_sge(ex, 1, 2, 3);
@@ -296,7 +297,7 @@ static void flush_and_atomic_write_are_built(void)
 	world_end(&world);
 }
 
-/* ibv_post_send knows ATOMIC_WRITE too, inline or from one buffer. */
+/* ibv_post_send accepts ATOMIC_WRITE, too, inline or from one buffer. */
 static void atomic_write_can_be_posted(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -345,7 +346,7 @@ static void raw_packets_are_sent_with_checksums(void)
 	world_end(&world);
 }
 
-/* Every opcode of the device has its name in verbs, in both interfaces. */
+/* Both interfaces return the verbs opcode of every opcode of the device. */
 static void completions_tell_their_opcode(void)
 {
 	static const struct { uint8_t cqe; enum ibv_wc_opcode wc; } pairs[] = {
@@ -391,7 +392,7 @@ static void completions_tell_their_opcode(void)
 	world_end(&world);
 }
 
-/* When it posted and polled, for a device that records; this CPU has ticks. */
+/* Posts and polls store the CPU's tick counter for a device that records. */
 static void posts_and_polls_are_stamped(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -424,7 +425,7 @@ static void posts_and_polls_are_stamped(void)
 	model_complete(model_cq(world.cq), cqe);
 	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
 	CHECK(model_stamp(sq) == again && model_stamp(ring) == polled);
-	/* Nobody polls what goes with its queue pair: it is taken then. */
+	/* The stamp of an entry that is removed with its QP is stored then. */
 	world.context->features |= FAKERNIC_FEATURE_STAMPS;
 	model_complete(model_cq(world.cq), cqe);
 	CHECK(!fakernic_udestroy_qp(qp));
@@ -460,7 +461,8 @@ static void wallclock_is_the_device_clock_moved(void)
 
 /* ---- SRQ resizing -------------------------------------------------------- */
 
-/* True: refused, by the kernel or for what is outstanding; *depth stays. */
+/* True: the kernel refused, or too many receives are outstanding. Then *depth
+ * stays the same. */
 static bool resize_at_random(struct ibv_srq *srq, uint32_t *depth)
 {
 	struct ibv_srq_attr attr = { .max_wr = 1 + below(200) };
@@ -478,8 +480,8 @@ static bool resize_at_random(struct ibv_srq *srq, uint32_t *depth)
 }
 
 /*
- * Posted, taken, completed in any order, and resized in between: each receive
- * comes back once with its wr_id; never more than the depth are outstanding.
+ * Receives are posted, taken, completed in any order, with resizes in between.
+ * Each completes once with its wr_id. At most 'depth' are outstanding.
  */
 static void srq_resize_loses_no_receive(void)
 {
@@ -624,7 +626,7 @@ static void queues_come_from_the_domains_allocators(void)
 	CHECK(world.qp && pool_live == 4 && pool_kinds == 0x1e);
 	CHECK(model_cq(qp_attr.send_cq)->bytes ==
 	      fakernic_to_cq(qp_attr.send_cq)->queue.ring);
-	/* Memory full of ones was no entry. */
+	/* Memory of ones does not count as an entry. */
 	CHECK(fakernic_upoll_cq(qp_attr.send_cq, 1, &wc) == 0);
 	CHECK(!fakernic_uresize_cq(qp_attr.send_cq, 300));
 	CHECK(!fakernic_umodify_srq(srq, &more, IBV_SRQ_MAX_WR));
@@ -648,7 +650,7 @@ static void queues_come_from_the_domains_allocators(void)
 	world_end(&world);
 }
 
-/* A parent domain with a thread domain takes the locks off its objects. */
+/* Objects of a parent domain with a thread domain have no locks. */
 static void thread_domains_do_without_locks(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -740,7 +742,7 @@ static void device_memory_is_copied_within_bounds(void)
 	world_end(&world);
 }
 
-/* Imported objects are used like others and leave the kernel's alone. */
+/* Imported objects work like others, and do not destroy those of the kernel. */
 static void imported_objects_stay_the_others(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -800,7 +802,7 @@ static void check_bad_qp(struct world *world,
 	model_log[0] = '\0';
 	CHECK(!fakernic_ucreate_qp_ex(world->pd->context, &copy));
 	CHECK(errno == err);
-	/* The kernel speaks for itself. */
+	/* The kernel's own errors have no log line. */
 	CHECK(err == ENOSPC || model_log[0]);
 }
 
@@ -845,12 +847,12 @@ static void bad_qps_are_refused(void)
 	BAD_QP(EOPNOTSUPP, world.context->features &= ~FAKERNIC_FEATURE_XRC;
 	       bad.qp_type = IBV_QPT_XRC_SEND);
 	BAD_QP(ENOSPC, model_failure = ENOSPC);
-	/* The kernel takes it, with flags that are all 0. */
+	/* The kernel accepts flags that are all 0. */
 	bad = good;
 	bad.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	CHECK(!fakernic_udestroy_qp(
 		fakernic_ucreate_qp_ex(world.pd->context, &bad)));
-	/* Or with this one, for a UD QP of a device that has it. */
+	/* It also accepts this flag for a UD QP, if the device has it. */
 	bad.qp_type = IBV_QPT_UD;
 	bad.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	world.context->features |= FAKERNIC_FEATURE_BLOCK_MCAST_LB;
@@ -944,7 +946,7 @@ static void bad_cqs_are_refused(void)
 		CHECK(!fakernic_ucreate_cq_ex(context, &attr) &&
 		      errno == bad[i].err && model_log[0]);
 	}
-	/* A protection domain is no parent domain. */
+	/* A protection domain is not a parent domain. */
 	attr.parent_domain = world.pd;
 	CHECK(!fakernic_ucreate_cq_ex(context, &attr) && errno == EINVAL);
 	CHECK(!fakernic_ucreate_cq(context, -1, NULL, 0) && errno == EINVAL);
@@ -956,7 +958,7 @@ static void bad_cqs_are_refused(void)
 	world_end(&world);
 }
 
-/* Each constructor gives back what it had when the kernel says no. */
+/* Each constructor frees everything when the kernel refuses. */
 static void a_refusing_kernel_leaves_nothing(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -986,7 +988,7 @@ static void a_refusing_kernel_leaves_nothing(void)
 	world_end(&world);
 }
 
-/* An object that the kernel will not destroy yet stays usable. */
+/* An object that the kernel does not destroy stays usable. */
 static void a_busy_object_stays(void)
 {
 	struct world world = world_of(IBV_QPT_RC);

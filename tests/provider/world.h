@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the cases share: a small world (context, PD, CQ, QP) above the model,
- * and
- * an assertion that prints its line and ends the program: no "ok" then.
+ * Shared by all cases: a small world (context, PD, CQ, QP) above the model, and
+ * an assertion that prints its line and ends the program without "ok".
  */
 #ifndef WORLD_H
 #define WORLD_H
@@ -42,7 +41,7 @@ struct test_case {
 extern const struct test_case data_cases[], verbs_cases[], wq_cases[];
 extern const unsigned int data_case_count, verbs_case_count, wq_case_count;
 
-/* Runs them all, numbered from number + 1 on; the last number. */
+/* Runs all cases, numbered from number + 1 on. Returns the last number. */
 int run_cases(const struct test_case *cases, unsigned int count, int number);
 
 extern unsigned int seed;
@@ -58,16 +57,16 @@ struct ibv_qp *world_qp(struct world *world, enum ibv_qp_type type,
 			struct ibv_qp_cap *cap, uint64_t send_ops,
 			struct ibv_srq *srq);
 
-/* Its CQ and its QP, of RC, become others: the CQ an extended one. */
+/* Replaces the world's CQ by an extended one, and its QP by a new RC QP. */
 struct ibv_cq_ex *world_extended(struct world *world,
 				 struct ibv_cq_init_attr_ex *attr,
 				 uint64_t send_ops);
 
 int post(struct world *world, struct ibv_send_wr *wr);
-/* One more send or receive, which the device takes: its index or tag. */
+/* Posts a send or receive, which the device takes. Returns its index or tag. */
 uint32_t world_send(struct world *world);
 uint32_t world_receive(struct world *world);
-/* The tag of the next receive, which the device takes. */
+/* The device takes the next receive. Returns its tag. */
 uint32_t next_tag(struct model_ring *ring);
 bool complete_send(struct world *world, struct ibv_qp *qp, uint32_t index);
 

@@ -19,7 +19,7 @@ static struct ibv_wq *new_wq(struct world *world)
 	struct ibv_wq_init_attr attr = wq_attr(world);
 	struct ibv_wq *wq = fakernic_ucreate_wq(world->pd->context, &attr);
 
-	/* Rounded up, and returned. */
+	/* The limits are rounded up and returned. */
 	CHECK(wq && attr.max_wr == 4 && attr.max_sge == 3);
 	CHECK(wq->state == IBV_WQS_RESET);
 	return wq;
@@ -59,9 +59,9 @@ static void receive(struct world *world, struct ibv_wq *wq)
 }
 
 /*
- * The numbers of a QP, a WQ and an SRQ have new owners while their destruction
- * waits for an event, which another thread does not acknowledge before it has
- * made these. What the new ones complete stays, what the old ones left goes.
+ * A QP, a WQ and an SRQ are destroyed. While that waits for an event, another
+ * thread creates new ones with the same numbers, then acknowledges the event.
+ * Completions of the new ones stay, those of the old ones are removed.
  */
 static struct world *destroyed_in;
 static struct ibv_qp *next_qp;
@@ -169,13 +169,13 @@ static void a_reset_work_queue_forgets(void)
 	CHECK(!wq_to(wq, IBV_WQS_RDY));
 	CHECK(!post_wq(wq, 1, 1) && !post_wq(wq, 2, 1));
 	receive(&world, wq);
-	/* Refused, without asking a kernel that would not let go of it. */
+	/* Refused by the provider, without a call of the kernel. */
 	model_failure = EPERM;
 	CHECK(wq_to(wq, IBV_WQS_UNKNOWN) == EINVAL);
 	CHECK(fakernic_umodify_wq(wq, &(struct ibv_wq_attr) {
 		.attr_mask = IBV_WQ_ATTR_CURR_STATE,
 		.curr_wq_state = IBV_WQS_UNKNOWN }) == EINVAL);
-	/* Refused by the kernel: it stays as it is. */
+	/* Refused by the kernel: the state stays. */
 	CHECK(wq_to(wq, IBV_WQS_RESET) == EPERM);
 	CHECK(model_record(model_wq(wq)) == 2);
 	CHECK(!wq_to(wq, IBV_WQS_RESET));
@@ -185,7 +185,7 @@ static void a_reset_work_queue_forgets(void)
 	CHECK(!post_wq(wq, 3, 1));
 	receive(&world, wq);
 	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1 && wc.wr_id == 3);
-	/* A busy one stays; a destroyed one leaves nothing in its CQ. */
+	/* A busy WQ stays; a destroyed WQ leaves nothing in its CQ. */
 	CHECK(!post_wq(wq, 4, 1));
 	receive(&world, wq);
 	model_failure = EBUSY;
@@ -269,7 +269,7 @@ static void rss_qps_reach_the_kernel(void)
 	CHECK(model_rss.rx_hash_function == FAKERNIC_HASH_TOEPLITZ);
 	CHECK(model_rss.rx_hash_key_len == sizeof(hash_key));
 	CHECK(!memcmp(model_rss.rx_hash_key, hash_key, sizeof(hash_key)));
-	/* It has no queues. */
+	/* An RSS QP has no queues. */
 	qp->state = IBV_QPS_RTS;
 	CHECK(fakernic_upost_send(qp, &send, &bad_send) && bad_send == &send);
 	CHECK(fakernic_upost_recv(qp, &recv, &bad_recv) && bad_recv == &recv);
