@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The guest's part in the target "frames": work requests, and changes of QPs,
- * keys, GIDs and groups while frames are on their way.
+ * keys, GIDs and groups while frames are in flight.
  */
 #include "frames.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- work requests ------------------------------------------------------- */
 
-/* A key of the side, mostly one that works. */
+/* A key of the side, mostly a valid one. */
 static const WorldKey *control_key(const Side *side, unsigned choice)
 {
     static const uint8_t often[] = { 0, 0, 0, 0, 0, 1, 2, 3, 3, 4, 5 };
@@ -19,7 +19,7 @@ static const WorldKey *control_key(const Side *side, unsigned choice)
                         : &side->key[choice % WORLD_KEYS];
 }
 
-/* Lengths at the edges of packets, and any. */
+/* Lengths at the edges of packets, and any others. */
 static uint32_t control_length(const Frames *f, uint16_t choice)
 {
     uint32_t mtu = 128u << f->w.config.mtu;
@@ -83,7 +83,7 @@ static void control_bind(Side *side, RoceSendWr *wr, const FuzzRecord *r)
     wr->bind_mw.mr_key = side->key[r->e >> 8 & 1].key;
     wr->bind_mw.access = r->f & 0x2f;
     if (r->e & 2) {
-        /* The harness's idea of the key may be wrong: that is a case, too. */
+        /* The bind may fail. Then the harness uses a wrong key. */
         mw->key = wr->bind_mw.new_key;
     }
 }
@@ -342,7 +342,7 @@ static void control_create_mr(Side *side, WorldKey *key, const FuzzRecord *r)
             init.page_count = 1;
         }
         if (r->c & 0x100) {
-            /* Pages larger than the memory would lead outside of it. */
+            /* Pages larger than the memory reach outside of it. */
             side->host.unguarded = true;
         }
     } else if (init.type == FAKERNIC_MR_FAST_REG) {
@@ -376,7 +376,7 @@ static void control_rereg(Side *side, WorldKey *key, const FuzzRecord *r)
     if (mask & FAKERNIC_REREG_TRANSLATION) {
         init.pages = world_pages(side, r->f, init.page_count);
     } else {
-        /* Pages that may only be read stay so. */
+        /* Read-only pages must not become writable. */
         init.access &= FAKERNIC_ACCESS_REMOTE_READ | FAKERNIC_ACCESS_MW_BIND |
                        FAKERNIC_ACCESS_ON_DEMAND | FAKERNIC_ACCESS_ZERO_BASED;
         init.page_count = 0;
@@ -386,7 +386,7 @@ static void control_rereg(Side *side, WorldKey *key, const FuzzRecord *r)
     }
 }
 
-/* What the host says of pages, asked for or not. */
+/* The host reports pages, with or without a request. */
 static void control_pages(Side *side, const FuzzRecord *r)
 {
     static const RocePages states[] = {
@@ -409,7 +409,7 @@ static void control_pages(Side *side, const FuzzRecord *r)
         world_answer(side, state, true);
         return;
     case 3:
-        /* Other chunks of the whole address space, or anything. */
+        /* Other chunks of the whole address space. */
         address += (uint64_t)(r->e & 7) << 21;
         break;
     case 4:

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The fuzz target "frames": bytes from the wire into the engine, between
- * posts, time and changes by the control plane. An input is a list of records
- * (see records.h), of which the first configures the world; each other is one
- * step: a packet made up for a QP of either side, bytes as they are, frames of
- * the other side with a fate each, a frame of the past. A packet carries the
- * ICRC it needs to be looked at, unless a patch of its own spoils it.
+ * The fuzz target "frames": bytes from the wire go into the engine, among
+ * posts, time steps and changes by the control plane. An input is a list of
+ * records (see records.h). The first one configures the world. Each other one
+ * is a step: a packet for a QP of either side, raw bytes, frames of the other
+ * side with a fate each, an old frame. Packets have a valid ICRC, so that the
+ * engine does not drop them, unless a patch corrupts it.
  *
- * What counts as an error, beside what the sanitizers find, is in host.h and at
- * each FUZZ_CHECK here.
+ * Errors are those that the sanitizers find, the rules of host.h, and each
+ * FUZZ_CHECK here.
  */
 #include "frames.h"
 
@@ -22,9 +22,9 @@
 #define FRAMES_IN_DRAIN 2000u
 #define DEADLINES_IN_DRAIN 64u
 /*
- * Steps of one call of the data plane: its budget, and what goes beyond, which
- * is the flush of a QP's batches, a frame for a whole group, or the pages that
- * one turn of a FLUSH looks at.
+ * The limit of steps of one call of the data plane: its budget, and one step
+ * beyond it. Such a step may flush a QP's batches, deliver a frame to a whole
+ * group, or check the pages of one turn of a FLUSH.
  */
 #define FRAMES_WORK (ROCE_STEPS_PER_TICK > ROCE_STEPS_PER_OUTPUT ? \
                      ROCE_STEPS_PER_TICK : ROCE_STEPS_PER_OUTPUT)
@@ -43,7 +43,7 @@ static void frame_put_be16(uint8_t *at, size_t value)
     at[1] = (uint8_t)value;
 }
 
-/* Makes lengths, the IPv4 header's checksum and the ICRC right. */
+/* Fixes lengths, the IPv4 header's checksum and the ICRC. */
 static void frame_fix(uint8_t *frame, size_t len)
 {
     size_t ip = 14, ip_size, sum = 0, i;
@@ -74,7 +74,7 @@ static void frame_fix(uint8_t *frame, size_t len)
     }
 }
 
-/* Changes a frame in place; its new length, at most ROCE_FRAME_MAX. */
+/* Changes a frame in place. Returns its length, at most ROCE_FRAME_MAX. */
 static size_t frame_patch(Patch *patch, uint8_t *frame, size_t len)
 {
     size_t i;
@@ -102,13 +102,13 @@ static size_t frame_patch(Patch *patch, uint8_t *frame, size_t len)
     return len;
 }
 
-/* What a call has done since 'before' stays within its bound. */
+/* The work of a call since 'before' must stay within its limit. */
 static void frame_check_work(const Roce *r, uint64_t before)
 {
     FUZZ_CHECK(roce_work(r) - before <= FRAMES_WORK + FRAMES_STEP);
 }
 
-/* A copy of its own, so that reading beyond its end is found. */
+/* Delivers a copy of exact size, so that a read behind its end is found. */
 static void frame_deliver(World *w, Side *to, const uint8_t *frame, size_t len)
 {
     const uint64_t before = roce_work(to->r);
@@ -130,7 +130,7 @@ static void frame_deliver(World *w, Side *to, const uint8_t *frame, size_t len)
 
 /* ---- output -------------------------------------------------------------- */
 
-/* What the engine makes itself decodes. */
+/* The engine must be able to decode its own frames. */
 static void frame_check(const Frames *f, const uint8_t *frame, size_t len)
 {
     enum fakernic_stat drop;
@@ -143,7 +143,7 @@ static void frame_check(const Frames *f, const uint8_t *frame, size_t len)
 
 enum { FATE_DELIVER, FATE_DROP, FATE_TWICE, FATE_KEEP };
 
-/* One frame of a side; false: it has none. */
+/* Moves one frame of a side. False: it has none. */
 static bool frame_move(Frames *f, Side *from, unsigned fate)
 {
     static uint8_t buf[ROCE_FRAME_MAX];
@@ -185,7 +185,7 @@ static void frames_run(Frames *f, unsigned count, uint64_t fates)
     }
 }
 
-/* The medium is done with one job, well or not, and takes another. */
+/* The medium ends one job, with or without success, and begins another. */
 static void frames_flushed(Side *side)
 {
     const uint64_t ticket = side->host.flush_ticket;
@@ -197,7 +197,8 @@ static void frames_flushed(Side *side)
     roce_flush_resume(side->r);
 }
 
-/* To a deadline, or some way towards it; the engine has to get past it. */
+/* Moves the time to a deadline, or part of the way. The engine must then have a
+ * later deadline. */
 static void frames_time(Frames *f, RoceTime until)
 {
     unsigned i, tries;
@@ -228,9 +229,9 @@ static RoceTime frames_deadline(const Frames *f)
     return a < b ? a : b;
 }
 
-/* ---- packets made up ----------------------------------------------------- */
+/* ---- packets of the fuzzer ----------------------------------------------- */
 
-/* The BTH opcode: of the QP's service, or any. */
+/* The BTH opcode: one of the QP's service, or any. */
 static uint8_t packet_opcode(uint8_t type, uint8_t choice, uint8_t any)
 {
     static const uint8_t services[] = {
@@ -261,7 +262,7 @@ static uint8_t packet_opcode(uint8_t type, uint8_t choice, uint8_t any)
 static void packet_addresses(Frames *f, Side *to, Slot slot,
                              const FuzzRecord *r, RocePacket *p)
 {
-    /* Over the QP's path, or what may be its alternate one. */
+    /* The QP's path, or its possible alternate path. */
     uint16_t gid = (r->b & 64) && (r->f >> 27 & 1) ? 1 : world_gid_index(slot);
     Slot peer_slot = slot;
     Side *peer = world_peer(&f->w, to, &peer_slot);
@@ -296,7 +297,7 @@ static void packet_flags(RocePacket *p, const FuzzRecord *r)
     p->becn = r->b & 16;
     p->traffic_class = r->b & 32 ? 3 : 0;
     if (r->b & 64) {
-        /* Rarely wanted; which, the number tells. */
+        /* Rare changes; the number selects one. */
         switch (r->f >> 24 & 15) {
         case 0:
             p->pkey = (uint16_t)r->f;
@@ -385,7 +386,7 @@ static uint32_t request_length(const Frames *f, const FuzzRecord *r,
     }
 }
 
-/* a: opcode; b: flags; c: PSN, key; d: lengths; f: what a flag asks for;
+/* a: opcode; b: flags; c: PSN, key; d: lengths; f: depends on flags;
  * g, h: addresses and operands. */
 static void step_packet(Frames *f, Side *to, Slot slot, const FuzzRecord *r)
 {
@@ -420,7 +421,7 @@ static void step_packet(Frames *f, Side *to, Slot slot, const FuzzRecord *r)
     memset(buf + at, (int)r->g, p.payload_len);
     len = roce_wire_finish(buf, at, p.payload_len);
     if (p.opcode != opcode) {
-        /* A reserved one, which cannot be encoded. */
+        /* A reserved opcode, which the encoder refuses. */
         buf[at - 12] = opcode;
         frame_fix(buf, len);
     }
@@ -428,9 +429,9 @@ static void step_packet(Frames *f, Side *to, Slot slot, const FuzzRecord *r)
     frame_deliver(&f->w, to, buf, len);
 }
 
-/* ---- the wire's other steps ---------------------------------------------- */
+/* ---- other steps of the wire --------------------------------------------- */
 
-/* The following records as they are. */
+/* Delivers the bytes of the following records. */
 static void step_bytes(Frames *f, Side *to, const FuzzRecord *r)
 {
     uint8_t bytes[16 * sizeof(FuzzRecord)];
@@ -469,7 +470,7 @@ static void step_time(Frames *f, const FuzzRecord *r)
     RoceTime deadline = frames_deadline(f);
 
     if (r->a & 1) {
-        /* Not beyond what a clock shows in a year. */
+        /* Not more than 208 days at a time. */
         if (deadline < f->w.now + (1ll << 54)) {
             frames_time(f, deadline);
         }
@@ -478,7 +479,7 @@ static void step_time(Frames *f, const FuzzRecord *r)
     }
 }
 
-/* The hosts do what is theirs in on-demand paging. */
+/* The hosts answer page requests. */
 static void frames_page(Frames *f, const FuzzRecord *r)
 {
     const WorldPaging paging = f->w.config.paging;
@@ -530,7 +531,7 @@ void frames_step(Frames *f, const FuzzRecord *r)
     frames_page(f, r);
 }
 
-/* The wire gets quiet and time goes on: nothing hangs, nothing grows. */
+/* The wire becomes silent and time passes: nothing may hang or grow. */
 static void frames_drain(Frames *f)
 {
     unsigned i;
@@ -548,7 +549,7 @@ static void frames_drain(Frames *f)
     }
 }
 
-/* Nobody waits for pages when there is no request for any. */
+/* Without page requests no QP may wait for a page. */
 static void frames_check_waits(Frames *f)
 {
     unsigned i;

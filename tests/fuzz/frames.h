@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the files of the target "frames" share: see frames.c. */
+/* Shared by the files of the target "frames": see frames.c. */
 #ifndef FUZZ_FRAMES_H
 #define FUZZ_FRAMES_H
 
 #include "world.h"
 #include "opcode.h"
 
-/* What befalls the next frame that is delivered. */
+/* The change of the next frame that is delivered. */
 typedef struct Patch {
     bool armed, fix;
     uint16_t offset;
@@ -18,7 +18,7 @@ typedef struct Frames {
     World w;
     FuzzInput input;
     Patch patch;
-    uint8_t kept[ROCE_FRAME_MAX];       /* a frame of the past */
+    uint8_t kept[ROCE_FRAME_MAX];       /* an old frame */
     size_t kept_len;
     bool raw_sent;              /* a raw QP may send anything */
 } Frames;

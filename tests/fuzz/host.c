@@ -16,7 +16,7 @@ _Noreturn void fuzz_broken(const char *file, int line, const char *rule)
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* Pages of keys and of memory correspond in a fixed way. */
+/* Maps a page of a key to a page of memory, always the same. */
 static uint64_t host_demand_page(uint64_t page)
 {
     return page % HOST_DEMAND;
@@ -40,7 +40,7 @@ static uint8_t *host_demand(Host *h, uint64_t offset, uint64_t len, bool write)
     return h->demand + offset;
 }
 
-/* The byte at an address; NULL: this access fails. */
+/* The bytes at an address. NULL: this access fails. */
 static uint8_t *host_dma(Host *h, uint64_t address, uint64_t len, bool write)
 {
     uint64_t offset = address - h->base;
@@ -105,7 +105,7 @@ static bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     return true;
 }
 
-/* Two of three persistent ones are not finished, or not even begun, at once. */
+/* Two of three persistent FLUSHes end later, or do not even begin at once. */
 static RoceFlush host_dma_flush(void *host, const RoceFlushJob *job,
                                 uint64_t *done)
 {
@@ -150,7 +150,7 @@ static void host_revoke(Host *h, uint32_t key, uint64_t first, uint64_t count)
     uint32_t i;
 
     for (i = h->grants; i-- > 0;) {
-        /* Where keys are destroyed, their index tells. */
+        /* The index identifies a destroyed key. */
         if (FAKERNIC_GET(FAKERNIC_KEY_INDEX, h->grant[i].key ^ key) == 0 &&
             h->grant[i].page - first < count) {
             h->grant[i] = h->grant[--h->grants];
@@ -187,8 +187,8 @@ int host_update_pages(Host *h, Roce *r, uint32_t key, uint64_t address,
     if (status != FAKERNIC_CMD_OK) {
         return status;
     }
-    /* A refusal is an answer, not a revocation: what was granted stays so
-     * unless the page was asked for once more. */
+    /* A refusal is an answer, not a revocation: a granted page stays granted
+     * unless it was requested again. */
     if (state != ROCE_PAGES_REFUSED) {
         host_revoke(h, key, first, count);
     }
@@ -261,7 +261,7 @@ static RoceFetch host_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     }
     *wr = qp->send[qp->ci++ % HOST_RING];
     if (qp->fetched_pi - qp->fetched_ci == HOST_FETCHED) {
-        /* It is long done, and was to be silent. */
+        /* It has completed long ago, and must have been unsignaled. */
         FUZZ_CHECK(!qp->fetched[qp->fetched_ci % HOST_FETCHED].signaled);
         qp->fetched_ci++;
     }
@@ -280,7 +280,7 @@ static RoceFetch host_next_recv(void *host, uint32_t qpn, uint32_t srqn,
 
     FUZZ_CHECK(srqn < HOST_SRQS);
     FUZZ_CHECK(srqn != 0 || qp->init.srqn == 0);
-    /* A target forgets a receive whose XRC SRQ is gone. */
+    /* A target drops a receive whose XRC SRQ was destroyed. */
     FUZZ_CHECK(!qp->held || (qp->init.type == FAKERNIC_QP_XRC_TGT &&
                              qp->held_srqn != srqn));
     if (srqn) {
@@ -341,7 +341,7 @@ static void host_complete_send(HostQp *qp, const RoceCompletion *c)
         if (qp->fetched[slot].index == c->wqe_index) {
             break;
         }
-        /* Passed over: a success that was to be silent. */
+        /* A request before it has succeeded; it must be unsignaled. */
         FUZZ_CHECK(!qp->fetched[slot].signaled);
     }
 }
@@ -390,7 +390,7 @@ void host_init(Host *h, uint64_t base)
 {
     uint32_t i;
 
-    /* Not all of it: what the rings hold is behind their indices. */
+    /* The rings need no clearing, as their indices become 0. */
     memset(h->memory, 0, sizeof(h->memory));
     memset(h->dm, 0, sizeof(h->dm));
     memset(h->demand, 0, sizeof(h->demand));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A host of the engine that watches it: small rings, 64 KiB of DMA memory, and
- * rules that hold whatever the guest posts and the wire brings. Breaking one
- * aborts, so that the fuzzer keeps the input. The rules:
+ * A host of the engine that checks it: small rings, 64 KiB of DMA memory, and
+ * rules that must hold whatever the guest posts and the wire delivers. A broken
+ * rule aborts, so that the fuzzer keeps the input. The rules:
  *
- *  - DMA stays within pages that some key maps, writes within those that a key
- *    makes writable, and no access has length 0 or an unaligned atomic; a page
- *    that is paged on demand is touched only while it is there;
+ *  - DMA accesses only pages that some key maps, and writes only pages that a
+ *    key makes writable. No access has length 0, no atomic is unaligned. An
+ *    on-demand page is accessed only while it is present;
  *  - a QP that waits for a page has requested it, and stops waiting when all
  *    requests have been answered (frames_check_waits());
  *  - a completion is for a work request fetched and not yet completed, in
@@ -22,7 +22,7 @@
 #define HOST_PAGE 4096u
 #define HOST_PAGES 16u
 #define HOST_MEMORY (HOST_PAGE * HOST_PAGES)
-/* Pages by what keys may map them for; behind these no key leads anywhere. */
+/* Keys may map the first pages writable, the next ones readable, no others. */
 #define HOST_WRITABLE 10u
 #define HOST_READABLE 13u
 #define HOST_DM (2 * HOST_PAGE)
@@ -57,26 +57,26 @@ typedef struct HostQp {
     RoceSendWr send[HOST_RING];
     uint32_t pi, ci;
     bool broken;
-    /* Send WQEs the engine has, oldest first. */
+    /* Send WQEs that the engine has fetched, oldest first. */
     struct {
         uint32_t index;
         bool signaled;
     } fetched[HOST_FETCHED];
     uint32_t fetched_pi, fetched_ci;
     HostRecvs rq;
-    bool held;                  /* a receive of which it has not completed */
+    bool held;                  /* has a receive that has not completed */
     uint32_t held_tag, held_srqn;
     uint64_t held_bytes;
 } HostQp;
 
-/* A page that a key with on-demand paging has. */
+/* A present page of a key with on-demand paging. */
 typedef struct HostGrant {
     uint32_t key;
     uint64_t page;              /* its address / HOST_PAGE */
     bool writable;
 } HostGrant;
 
-/* What the engine wants of such a key. */
+/* A page request of the engine for such a key. */
 typedef struct HostWant {
     uint32_t key;
     uint64_t address, length;
@@ -90,9 +90,9 @@ typedef struct Host {
     uint8_t demand[HOST_DEMAND * HOST_PAGE];
     HostGrant grant[HOST_GRANTS];
     uint32_t grants;
-    HostWant want[HOST_WANTS];  /* oldest first; others are forgotten */
+    HostWant want[HOST_WANTS];  /* oldest first; others are dropped */
     uint32_t wants;
-    bool want_lost;             /* one got no answer that ends a wait */
+    bool want_lost;             /* a request got no final answer */
     uint64_t counters[FAKERNIC_STAT_COUNT];     /* of any QPs */
     bool unguarded;             /* a key for all of DMA space exists */
     uint32_t fail_dma_in;       /* n: the n-th DMA from now fails */
@@ -100,8 +100,8 @@ typedef struct Host {
     HostRecvs srq[HOST_SRQS];   /* by SRQN; 0 is none */
     uint32_t srq_xrcdn[HOST_SRQS];      /* 0: not an XRC SRQ */
     RocePd xrc_pd;
-    uint32_t flushes;           /* persistent ones asked for */
-    uint32_t flush_qpn;         /* of the job that was begun, until its end */
+    uint32_t flushes;           /* persistent FLUSHes requested */
+    uint32_t flush_qpn;         /* of the job in progress */
     uint64_t flush_ticket;
     uint32_t xrc_cqn;
     uint32_t tag;               /* of the next work request */
@@ -110,20 +110,20 @@ typedef struct Host {
 extern const RoceHostOps fuzz_host_ops;
 
 void host_init(Host *host, uint64_t base);
-/* Frees what work requests own that the engine never fetched. */
+/* Frees the memory of work requests that the engine never fetched. */
 void host_cleanup(Host *host);
 void host_qp_created(Host *host, uint32_t qpn, const RoceQpInit *init);
-/* Reset or destroyed: nothing of it completes any more; its rings are empty. */
+/* The QP was reset or destroyed: nothing completes, its rings are empty. */
 void host_qp_forget(Host *host, uint32_t qpn, bool destroyed);
 /* False: the ring is full, or there is none. */
 bool host_post_send(Host *host, uint32_t qpn, RoceSendWr *wr);
 bool host_post_recv(Host *host, uint32_t qpn, RoceRecvWr *wr);
 bool host_post_srq(Host *host, uint32_t srqn, RoceRecvWr *wr);
-/* Tells the engine of pages of a key: enum of fakernic_cmd_status. Only a part
- * of many: as many as the host keeps account of. */
+/* Reports pages of a key to the engine, at most as many as the host tracks.
+ * Returns an enum fakernic_cmd_status. */
 int host_update_pages(Host *host, Roce *r, uint32_t key, uint64_t address,
                       uint32_t count, RocePages state);
-/* The key is no more. */
+/* The key was destroyed. */
 void host_key_forget(Host *host, uint32_t key);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * libFuzzer's hooks, by which it mutates inputs as records.h says; of the
- * targets that are programs of their own (QEMU has these names itself).
+ * libFuzzer's hooks, which mutate inputs as described in records.h. Only for
+ * targets that are separate programs, as QEMU defines these names itself.
  */
 #include "records.h"
 

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The fuzz target "link": a member of a link between peers that do what they
- * like with the memory that they share, with its socket, and with what they say
- * and bring when they connect. An input is a list of records (records.h), each
- * of them one step, of us or of the peer; the first says what becomes of a peer
- * that we find lying.
+ * The fuzz target "link": a member of a link with hostile peers. They write
+ * anything to the shared memory, to the socket, and into their hello. An input
+ * is a list of records (records.h). Each is one step of the member or of the
+ * peer; the first one also selects what happens after the peer is caught lying.
  *
- * What counts as an error, beside what the sanitizers find and an access that
- * leaves the rings, between which and all else there are pages that nobody may
- * touch: a shared word that is the peer's and written by us, an index of ours
- * that is out of bounds, memory that is taken and could shrink, a descriptor
- * that stays; and what is at each FUZZ_CHECK here.
+ * Errors are those that the sanitizers find, and accesses outside of the rings,
+ * which have inaccessible pages around them. Others are: the member writes a
+ * word that belongs to the peer; an index of the member is out of bounds; the
+ * member accepts memory that can shrink; a descriptor leaks; each FUZZ_CHECK.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -46,15 +44,15 @@
 typedef struct Link {
     LinkPair ours, theirs;
     int memfd;
-    int sock[2];                /* ours, theirs; -1: it has closed */
+    int sock[2];                /* the member's, the peer's; -1: closed */
     uint64_t now;
-    bool emptied;               /* it sent a packet that looks like its end */
-    bool broken;                /* we found the peer lying */
+    bool emptied;               /* the peer sent an empty packet */
+    bool broken;                /* the member found the peer lying */
 } Link;
 
 /* ---- memory with guards -------------------------------------------------- */
 
-/* In place of mmap() and munmap() in pair.c. */
+/* Replace mmap() and munmap() in pair.c. */
 void *fuzz_mmap(void *at, size_t len, int rights, int flags, int fd,
                 off_t from);
 int fuzz_munmap(void *at, size_t len);
@@ -78,7 +76,7 @@ int fuzz_munmap(void *at, size_t len)
     return munmap((uint8_t *)at - GUARD, len + 2 * GUARD);
 }
 
-/* ---- a peer that we know ------------------------------------------------- */
+/* ---- a connected peer ---------------------------------------------------- */
 
 static void link_meet(Link *l)
 {
@@ -101,7 +99,7 @@ static void link_part(Link *l)
     }
 }
 
-/* What only the peer may write. */
+/* The words that only the peer may write. */
 typedef struct PeersWords {
     uint32_t tail, wants_room, head, asleep;
     uint64_t polled;
@@ -128,7 +126,7 @@ static void link_check(const Link *l, const PeersWords *before)
     FUZZ_CHECK((tx->tail | l->ours.rx.head) % LINK_RECORD_ALIGN == 0);
 }
 
-/* ---- our steps ----------------------------------------------------------- */
+/* ---- steps of the member ------------------------------------------------- */
 
 static uint32_t frame_length(const FuzzRecord *r)
 {
@@ -144,7 +142,7 @@ static uint32_t frame_length(const FuzzRecord *r)
     }
 }
 
-/* A copy of its own, so that reading beyond its end is found. */
+/* Puts a copy of exact size, so that a read behind its end is found. */
 static LinkRingResult put_one(LinkWriter *tx, uint32_t len)
 {
     uint8_t *frame = calloc(1, len);
@@ -205,8 +203,8 @@ static void step_signals(Link *l, const FuzzRecord *r)
 
     switch (r->a & 7) {
     case 0:
-        link_ring_wakes(&l->ours.tx, l->now);       /* a ticket's */
-        link_ring_wakes(&l->ours.tx, l->now);       /* a poll's */
+        link_ring_wakes(&l->ours.tx, l->now);       /* for a ticket */
+        link_ring_wakes(&l->ours.tx, l->now);       /* for a poll */
         FUZZ_CHECK(!link_ring_wakes(&l->ours.tx, l->now));
         break;
     case 1:
@@ -242,9 +240,9 @@ static void step_signals(Link *l, const FuzzRecord *r)
     }
 }
 
-/* ---- the peer's ---------------------------------------------------------- */
+/* ---- steps of the peer --------------------------------------------------- */
 
-/* What an honest one does. */
+/* A step of an honest peer. */
 static void step_peer(Link *l, const FuzzRecord *r)
 {
     for (unsigned i = 0; i <= r->a % 32U; i++) {
@@ -255,7 +253,7 @@ static void step_peer(Link *l, const FuzzRecord *r)
     }
 }
 
-/* A number near one that matters, or any. */
+/* A number near an important one, or any. */
 static uint32_t lie(const FuzzRecord *r, uint32_t near)
 {
     const int16_t delta = (int16_t)r->c;
@@ -292,14 +290,14 @@ static void step_word(Link *l, const FuzzRecord *r)
     case 4:
         rx->polled = r->b & 1 ? r->g : l->now - r->c;
         break;
-    default:            /* it means well again */
+    default:            /* an honest value again */
         tx->tail = l->ours.rx.head;
         rx->head = l->ours.tx.tail;
         break;
     }
 }
 
-/* Of the frame that we take next, or anywhere: its length, or what follows. */
+/* Changes a word near the frame that the member reads next, or any other. */
 static void step_data(Link *l, const FuzzRecord *r)
 {
     const uint32_t at = r->d & 1 ? r->f : l->ours.rx.head + r->d / 2U;
@@ -317,7 +315,7 @@ static void step_file(Link *l, const FuzzRecord *r)
     case 1:
         FUZZ_CHECK(fcntl(l->memfd, F_ADD_SEALS, F_SEAL_WRITE) < 0);
         break;
-    default:    /* what is read is 0, and what we keep to ourselves is not */
+    default:    /* a hole: shared bytes become 0, private state stays */
         fallocate(l->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   2 * 4096 + r->e % 256U * 4096, 4096 * (1 + r->b));
         break;
@@ -401,7 +399,7 @@ static void stranger_speaks(int sock, const FuzzRecord *r)
     }
 }
 
-/* How many are open, of those that we could have opened. */
+/* The number of open descriptors, of those that this program can open. */
 static unsigned open_fds(void)
 {
     unsigned count = 0;
@@ -412,7 +410,7 @@ static unsigned open_fds(void)
     return count;
 }
 
-/* The number that the next descriptor gets. */
+/* The number that the next descriptor will get. */
 static int next_fd(void)
 {
     int fd = fcntl(0, F_DUPFD, 0);
@@ -421,7 +419,7 @@ static int next_fd(void)
     return fd;
 }
 
-/* As if no descriptor were left. */
+/* Receives a hello while no descriptor is left. */
 static int receive_without(int sock, LinkHello *hello, int *fd)
 {
     struct rlimit all, none;
@@ -436,7 +434,7 @@ static int receive_without(int sock, LinkHello *hello, int *fd)
     return len;
 }
 
-/* It got in: its memory is what it has to be. */
+/* The hello was accepted, so its memory must be valid. */
 static void stranger_is_taken(Link *l, LinkPair *pair, int fd)
 {
     struct stat st;
@@ -460,7 +458,7 @@ static void stranger_is_heard(Link *l, int sock, bool no_fd)
     len = no_fd ? receive_without(sock, &hello, &fd) :
                   link_hello_receive(sock, &hello, &fd);
     FUZZ_CHECK(len >= LINK_FOREIGN && len <= (int)sizeof(hello));
-    /* What is received has no other descriptor than memory. */
+    /* A received descriptor must be sealed memory. */
     FUZZ_CHECK(len < 0 || fd == -1 ||
                (fcntl(fd, F_GET_SEALS) & MEMORY_SEALS) == MEMORY_SEALS);
     FUZZ_CHECK(fd == -1 || fcntl(fd, F_GETFD) == FD_CLOEXEC);
@@ -481,7 +479,7 @@ static void step_stranger(Link *l, const FuzzRecord *r)
     int ends[2];
 
     FUZZ_CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
-    if (r->g & 8) {             /* which it will not read */
+    if (r->g & 8) {             /* a packet that the member will not read */
         link_hello_send(ends[0], &answer, -1);
     }
     stranger_speaks(ends[1], r);
@@ -569,7 +567,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     link_meet(&l);
     while (fuzz_next(&input, &r)) {
         step(&l, &r);
-        /* link.c drops it; the fuzzer may see what comes of going on. */
+        /* link.c drops such a peer; some inputs continue with it. */
         if (l.broken && !(first.a & 1)) {
             link_part(&l);
             link_meet(&l);

@@ -35,7 +35,7 @@ static size_t fuzz_below(uint64_t *state, size_t limit)
     return fuzz_random(state) % limit;
 }
 
-/* Another value in one field. */
+/* Changes the value of one field. */
 static void fuzz_mutate_field(uint8_t *record, uint64_t *state)
 {
     static const struct {
@@ -68,7 +68,7 @@ static void fuzz_mutate_field(uint8_t *record, uint64_t *state)
     memcpy(record + fields[i].at, &value, fields[i].size);
 }
 
-/* A step: mostly small numbers, as most fields choose among few things. */
+/* A new step with mostly small numbers, as most fields select among few. */
 static void fuzz_new_record(uint8_t *record, uint64_t *state)
 {
     size_t changes = 3 + fuzz_below(state, 8);
@@ -155,7 +155,7 @@ size_t fuzz_mutate(uint8_t *data, size_t size, size_t max_size,
     return count * RECORD;
 }
 
-/* The beginning of one input and the end of another. */
+/* Combines the beginning of one input with the end of another. */
 size_t fuzz_crossover(const uint8_t *data1, size_t size1, const uint8_t *data2,
                       size_t size2, uint8_t *out, size_t max_size,
                       unsigned int seed)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What an input of the fuzzers is: records of 32 bytes, each one step (a frame,
- * a post, a command, time going by). The meaning of the fields is the step's;
- * any bytes mean something, so that no input is refused. libFuzzer's mutations
- * of bytes would shift all records behind them, so inputs are mutated record by
- * record here: fields changed, steps inserted, dropped, repeated, moved.
+ * An input of the fuzzers consists of records of 32 bytes. Each one is a step
+ * (a frame, a post, a command, a time step), which defines the meaning of its
+ * fields. All bytes are valid, so no input is refused. libFuzzer's mutations of
+ * bytes would shift all records behind them. So these functions mutate inputs
+ * by records: they change fields, and insert, drop, repeat and move steps.
  */
 #ifndef FUZZ_RECORDS_H
 #define FUZZ_RECORDS_H
@@ -24,14 +24,14 @@ _Static_assert(sizeof(FuzzRecord) == 32, "FuzzRecord is 32 bytes");
 
 #define FUZZ_RECORDS_MAX 128
 
-/* Steps of an input; the first call gives the first record. */
+/* The steps of an input. */
 typedef struct FuzzInput {
     const uint8_t *data;
     size_t size;
     size_t at;
 } FuzzInput;
 
-/* The next record, zeros behind a short one; 0: there is none. */
+/* Gets the next record; a short one is filled with zeros. 0: there is none. */
 int fuzz_next(FuzzInput *input, FuzzRecord *record);
 
 size_t fuzz_mutate(uint8_t *data, size_t size, size_t max_size,

@@ -172,7 +172,7 @@ bool world_advance(World *w, Side *side, Slot slot)
         return false;
     }
     attr.state = old.state + 1;
-    /* The engine tells which attributes it wants: no table of them here. */
+    /* The engine reports the missing attribute, so no table is needed here. */
     while (tries--) {
         if (roce_qp_modify(side->r, w->now, side->qpn[slot], mask, &attr,
                            &bad) == FAKERNIC_CMD_OK) {
@@ -226,7 +226,8 @@ static void world_add_mr(Side *side, unsigned at, uint8_t type, RocePd pd,
     side->key[at].iova = access & FAKERNIC_ACCESS_ZERO_BASED ? 0 : init.iova;
 }
 
-/* One that begins and ends within pages, and the whole address space. */
+/* On-demand regions: one that begins and ends within pages, and one of the
+ * whole address space. */
 static void world_add_on_demand(Side *side, uint32_t flush)
 {
     RoceMrInit init = {
@@ -371,7 +372,7 @@ void world_answer(Side *side, RocePages state, bool all)
     if (count == 0) {
         return;
     }
-    /* Each answer may make the engine want more. */
+    /* Each answer may cause more requests of the engine. */
     memcpy(wants, side->host.want, sizeof(wants));
     side->host.wants = 0;
     for (i = 0; i < count; i++) {
@@ -389,7 +390,7 @@ void world_answer(Side *side, RocePages state, bool all)
             (uint32_t)((in_page + wants[i].length - 1) / HOST_PAGE + 1),
             state == ROCE_PAGES_WRITABLE && !wants[i].write
                 ? ROCE_PAGES_READABLE : state);
-        /* With its key nobody waits any more. */
+        /* After the end of a key no QP waits for its pages. */
         side->host.want_lost |= state == ROCE_PAGES_ABSENT ||
                                 (status != FAKERNIC_CMD_OK &&
                                  status != FAKERNIC_CMD_BAD_ID);

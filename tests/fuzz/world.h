@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the target "frames" fuzzes: two engines on a wire, each with a QP of
+ * The world of the target "frames": two engines on a wire. Each has a QP of
  * every service in RTS, connected to the same slot of the other side (two RC
- * QPs to each other, through loopback), shared receive queues, memory keys of
- * every kind, and multicast groups. IPv4, IPv6 and VLAN GIDs are in use.
+ * QPs to each other, by loopback). Each also has shared receive queues, memory
+ * keys of every kind, and multicast groups. Its GIDs are IPv4, IPv6 and VLAN.
  */
 #ifndef FUZZ_WORLD_H
 #define FUZZ_WORLD_H
@@ -36,16 +36,15 @@ typedef enum Slot {
     SLOTS,
 } Slot;
 
-/* How a host answers what the engine wants of keys with on-demand paging,
- * beside the steps that do. */
+/* How a host answers page requests, in addition to steps that do. */
 typedef enum WorldPaging {
     PAGING_NEVER,
     PAGING_PROMPT,              /* after each step */
-    PAGING_LATE,                /* when time has passed */
-    PAGING_WRONG,               /* refuses some, does not let write others */
+    PAGING_LATE,                /* after a time step */
+    PAGING_WRONG,               /* refuses some, gives others read-only */
 } WorldPaging;
 
-/* What the first record of an input decides. */
+/* The settings from the first record of an input. */
 typedef struct WorldConfig {
     uint32_t psn;
     uint8_t mtu, timeout, retry_cnt, rnr_retry, min_rnr_timer, max_rd_atomic;
@@ -84,11 +83,11 @@ Side *world_peer(World *w, Side *side, Slot *slot);
 RoceAv world_av(World *w, Side *side, Slot slot);
 bool world_create(World *w, Side *side, Slot slot);
 void world_destroy(World *w, Side *side, Slot slot);
-/* The QP's next state on its way to RTS; false: refused. */
+/* Moves the QP to its next state on the way to RTS. False: refused. */
 bool world_advance(World *w, Side *side, Slot slot);
 /* MODIFY_QP with no other attribute. */
 int world_to_state(World *w, Side *side, Slot slot, uint8_t state);
-/* Answers all that a side's engine wants, or only the oldest. */
+/* Answers all page requests of a side's engine, or only the oldest. */
 void world_answer(Side *side, RocePages state, bool all);
 /* Page addresses of writable memory from a page on, malloc'ed. */
 uint64_t *world_pages(const Side *side, uint32_t first, uint32_t count);

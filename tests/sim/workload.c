@@ -236,7 +236,7 @@ static void build_zone(World *w, SimQp *qp)
 }
 
 /* One path is untagged, the other one tagged. They are armed if both sides
- * rearm. Heirs do the same as the QPs before them, whose frames may arm them. */
+ * rearm. Heirs do as the QPs before them, whose frames may arm them. */
 static void conn_paths(World *w, SimQp *a, SimQp *b, const SimConn *before)
 {
     if (before) {

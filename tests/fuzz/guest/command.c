@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Commands of the fuzz target "guest": each with the structure its opcode asks
- * for, numbers of objects that exist (mostly), and values from the record. What
- * is malformed comes from the patch, which flips any bits of a command.
+ * Commands of the fuzz target "guest". Each has the structure of its opcode,
+ * mostly numbers of existing objects, and values from the record. The patch
+ * makes commands malformed: it flips any bits.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "guest.h"
 
-/* A page list: a range, or tables whose contents are the fuzzer's. */
+/* A page list: a range, or tables whose contents the fuzzer chooses. */
 static struct fakernic_page_list make_pages(Nic *n, const FuzzRecord *r)
 {
     bool tables = r->f & 1;
@@ -92,7 +92,7 @@ static void command_mr(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r)
     };
 
     if (r->d & 1) {
-        /* A length that the pages hold. */
+        /* A length that fits in the pages. */
         create.length = rereg.length = LE64(1 + (r->h & 0xffff) %
                         (le32_to_cpu(create.pages.page_count) <<
                          create.pages.page_shift));
@@ -267,7 +267,7 @@ static void command_srq(Guest *g, Nic *n, uint16_t opcode,
     if (modify.mask & FAKERNIC_SRQ_RESIZE) {
         modify.pages = pages;
         modify.log_depth = log_depth;
-        /* The new ring's record holds the producer index before. */
+        /* The new ring's record must have the producer index first. */
         q.index = n->srq[at].index;
         stl_le_p(nic_bytes(n, q.address + (uint64_t)q.depth * q.entry, 4),
                  q.index + (r->f >> 31));
@@ -331,7 +331,7 @@ static void command_mcast(Guest *g, Nic *n, uint16_t opcode,
     nic_command(g, n, opcode, &req, sizeof(req), NULL, 0);
 }
 
-/* What step_frame() sends, seen by a rule: often equal, in few fields. */
+/* A rule for frames of step_frame(): few fields, which often match. */
 static void command_flow(Guest *g, Nic *n, uint16_t opcode,
                          const FuzzRecord *r)
 {
@@ -399,7 +399,7 @@ static void command_counter(Guest *g, Nic *n, uint16_t opcode,
     }
 }
 
-/* Commands that carry one number, and those that carry nothing. */
+/* Commands with one number, and those without parameters. */
 static void command_id(Guest *g, Nic *n, uint16_t opcode, Kind kind,
                        const FuzzRecord *r)
 {
@@ -408,7 +408,7 @@ static void command_id(Guest *g, Nic *n, uint16_t opcode, Kind kind,
     nic_command(g, n, opcode, &req, sizeof(req), NULL, 0);
 }
 
-/* Opcodes without a structure here: the following records are the request. */
+/* For other opcodes the following records are the request. */
 static void command_raw(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r)
 {
     uint8_t payload[FAKERNIC_CMD_PAYLOAD] = { 0 };

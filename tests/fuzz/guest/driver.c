@@ -36,10 +36,10 @@ void nic_ring(Nic *n, uint32_t uar, unsigned place, uint64_t word)
 
 /* ---- bring-up and commands ----------------------------------------------- */
 
-/* Turns that a reset may take. */
+/* The largest number of turns of a reset. */
 #define NIC_RESET_TRIES 10000
 
-/* That there were fault rules stays to be seen. */
+/* STATUS without the bit for fault rules, which stays set after a rule. */
 static uint32_t nic_status(Nic *n)
 {
     return reg_read(n, FAKERNIC_REG_STATUS) & ~FAKERNIC_STATUS_FAULTS;
@@ -62,7 +62,7 @@ void nic_restart(Nic *n)
     memset(n->ids, 0, sizeof(n->ids));
 }
 
-/* A choice of 0 takes all features, others leave one out. */
+/* Choice 0 enables all features; each other choice omits one. */
 void nic_enable(Nic *n, uint8_t features_choice)
 {
     n->features = reg_read(n, FAKERNIC_REG_FEATURES_LO) |
@@ -100,13 +100,13 @@ int nic_command(Guest *g, Nic *n, uint16_t opcode, const void *request,
     guest_patch(g, cmd, sizeof(*cmd));
     done->owner = !owner;
     reg_write(n, FAKERNIC_REG_CMDQ_DOORBELL, ++n->cmd_pi);
-    /* The device may be busy with other things first, but not for long. */
+    /* The device may do other work first, but not for long. */
     while ((done->owner & 1) != owner && tries--) {
         guest_settle();
     }
     if ((done->owner & 1) != owner || le32_to_cpu(done->cookie) !=
                                           n->cmd_pi - 1) {
-        /* The index may be off after a doorbell of the fuzzer's own. */
+        /* A doorbell of the fuzzer may have changed the index. */
         return -1;
     }
     if (response && done->status == FAKERNIC_CMD_OK) {
@@ -253,7 +253,7 @@ static void populate_port(Guest *g, Nic *n)
     }
 }
 
-/* SRQs: a plain one, and, where offered, an XRC one. */
+/* A basic SRQ, and an XRC SRQ if the device offers it. */
 static void populate_srqs(Guest *g, Nic *n)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -351,7 +351,7 @@ void guest_populate(Guest *g)
             for (unsigned state = 0; state < 3; state++) {
                 guest_advance(g, n, at);
             }
-            /* Or the fuzzer would not be where it is thought to be. */
+            /* The fuzzer needs QPs that really are in RTS. */
             GUEST_CHECK(g->features_choice ||
                         qp_state(g, n, at) == FAKERNIC_QPS_RTS);
         }
@@ -363,7 +363,7 @@ void guest_populate(Guest *g)
 
 #define A(name) FAKERNIC_QP_ATTR_ ## name
 
-/* The attributes a transition wants (IBTA 11.2.5.2). */
+/* The attributes that a transition needs (IBTA 11.2.5.2). */
 static uint32_t advance_mask(uint8_t type, uint8_t to)
 {
     const uint32_t path = A(AV) | A(PATH_MTU) | A(DEST_QPN) | A(RQ_PSN);
@@ -397,7 +397,7 @@ void guest_advance(Guest *g, Nic *n, unsigned at)
 {
     Nic *peer = &g->nic[n == &g->nic[0]];
     uint8_t type = n->qp[at].type;
-    /* An XRC initiator's peer is the target behind it, and the reverse. */
+    /* An XRC initiator's peer is the target behind it, and vice versa. */
     unsigned other = type == FAKERNIC_QP_XRC_INI ? at + 1 :
                      type == FAKERNIC_QP_XRC_TGT && at ? at - 1 : at;
     bool ipv6 = qp_is_ipv6(at);

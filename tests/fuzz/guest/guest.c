@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The fuzz target "guest": what software in a guest can write, into the real
- * device in the real QEMU (its fuzzing build; overlay.sh puts these files into
- * tests/qtest/fuzz). Two devices share a hub, so that what one sends the other
- * receives; an input plays both guests and strangers on the wire, as a list of
- * records (records.h). The first record says how far the driver's part goes
- * before: nothing, enabled, or a world of connected QPs.
+ * The fuzz target "guest": everything that software in a guest can write, with
+ * the real device in the real QEMU (its fuzzing build; overlay.sh puts these
+ * files into tests/qtest/fuzz). Two devices share a hub, so each receives what
+ * the other sends. An input acts as both guests and as strangers on the wire.
+ * It is a list of records (records.h). The first one selects the state before:
+ * nothing, enabled devices, or a world of connected QPs.
  *
- * What counts as an error: what the sanitizers and QEMU's assertions find; a
- * reset that does not lead back to READY; memory that a reset does not give
- * back; a turn that does more work than its budget and one step; and, by the
- * options of the fuzzer, time and allocations out of bounds.
+ * Errors are: findings of the sanitizers and QEMU's assertions; a reset that
+ * does not end in READY; memory that a reset does not free; a turn with more
+ * work than its budget and one step; and, by the fuzzer's options, excessive
+ * time and allocations.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -39,17 +39,17 @@
 #define BAR_STRIDE 0x1000000u
 #define RAM_AT 0x200000u
 /*
- * What all inputs together may leave behind: QEMU allocates a few things once.
+ * Memory that all inputs together may leave: QEMU allocates some objects once.
  */
 #define LEAK_LIMIT (512 * 1024)
 /*
- * The budget of a turn, in work alone, and what may go beyond it: a frame for
- * many, a QP's part of a list.
+ * The budget of a turn in units of work, without a time limit, and the work of
+ * the step that may exceed it: a frame for many QPs, a QP's part of a list.
  */
 #define GUEST_TURN_WORK 256
 #define GUEST_STEP_WORK 256
-/* CPU time of a unit of work, in ns, with sanitizers; and steps of an input
- * that may take more by chance, on a host with other work. */
+/* CPU time of a unit of work with sanitizers, in ns. On a host with other work
+ * this many steps of an input may take longer. */
 #define GUEST_UNIT_NS 100000
 #define GUEST_COSTLY_STEPS 4
 
@@ -63,7 +63,7 @@ void guest_broken(const char *file, int line, const char *rule)
     abort();
 }
 
-/* Flips the bits that the last step_patch() named. */
+/* Flips the bits that the last step_patch() selected. */
 void guest_patch(Guest *g, void *bytes, size_t len)
 {
     uint8_t *at = bytes;
@@ -76,7 +76,7 @@ void guest_patch(Guest *g, void *bytes, size_t len)
     }
 }
 
-/* Bottom halves: bounded, because some schedule themselves again. */
+/* Runs bottom halves; limited, as some schedule themselves again. */
 void guest_settle(void)
 {
     unsigned tries = 16;
@@ -93,9 +93,9 @@ static uint64_t guest_costly_steps(const Nic *n)
 }
 
 /*
- * No turn does more than its budget and one step that is never divided. Steps
- * cost what they count as; a few may not by chance, so an input has to bring
- * many that do not.
+ * No turn may exceed its budget by more than one step, which is not divided.
+ * Steps must not take longer than the work for which they count. A few may by
+ * chance, so only an input with many such steps fails.
  */
 static void guest_check_work(Guest *g)
 {
@@ -108,7 +108,7 @@ static void guest_check_work(Guest *g)
     }
 }
 
-/* The hub's port of a NIC. */
+/* The hub port of a NIC. */
 static NetClientState *guest_netdev(unsigned i)
 {
     return qemu_find_netdev(i ? "h1" : "h0");
@@ -132,7 +132,7 @@ static void step_reg(Nic *n, const FuzzRecord *r)
     }
 }
 
-/* Doorbells for anything that exists, with any index; and other words. */
+/* Doorbells for existing objects with any index, and other values. */
 static void step_doorbell(Nic *n, const FuzzRecord *r)
 {
     static const struct {
@@ -148,7 +148,7 @@ static void step_doorbell(Nic *n, const FuzzRecord *r)
     uint64_t word;
 
     if (i == ARRAY_SIZE(bells)) {
-        /* Any place of BAR2: doorbell pages, clock page, device memory. */
+        /* Any offset of BAR2: doorbell pages, clock page, device memory. */
         nic_ring(n, r->b % 16, r->c & 0xff8, r->g);
         return;
     }
@@ -163,7 +163,7 @@ static void step_doorbell(Nic *n, const FuzzRecord *r)
     nic_ring(n, uar, bells[i].place, word);
 }
 
-/* Page tables that lead to data pages or anywhere, records, ring entries. */
+/* Writes page tables (to data pages or anywhere), records and ring entries. */
 static void step_memory(Nic *n, const FuzzRecord *r)
 {
     uint64_t at = nic_page(n, r->b % NIC_PAGES) + (r->c & 0xff8);
@@ -183,7 +183,7 @@ static void step_memory(Nic *n, const FuzzRecord *r)
              r->h);
 }
 
-/* A header that flow rules can look into. */
+/* A header that flow rules can match. */
 static void frame_header(Nic *n, uint8_t *frame, size_t len,
                          const FuzzRecord *r)
 {
@@ -215,7 +215,7 @@ static void frame_header(Nic *n, uint8_t *frame, size_t len,
     }
 }
 
-/* The following records as a frame from a stranger. */
+/* The following records are a frame from a stranger. */
 static void step_frame(Guest *g, Nic *n, const FuzzRecord *r)
 {
     uint8_t frame[8 * sizeof(FuzzRecord)];
@@ -234,7 +234,7 @@ static void step_frame(Guest *g, Nic *n, const FuzzRecord *r)
     qemu_send_packet(port, frame, len);
 }
 
-/* MSI-X entries; PCI configuration beside the BARs, and power and FLR. */
+/* MSI-X entries; PCI configuration except the BARs; power states and FLR. */
 static void step_pci(Nic *n, const FuzzRecord *r)
 {
     static const uint8_t offsets[] = { PCI_COMMAND, PCI_STATUS,
@@ -264,7 +264,7 @@ static void step_pci(Nic *n, const FuzzRecord *r)
     }
 }
 
-/* What steps of the kind step_pci() may have changed. */
+/* Restores registers that step_pci() may have changed. */
 static void nic_restore_pci(Nic *n)
 {
     uint32_t bars = BAR_STRIDE * (n->number - 1);
@@ -325,7 +325,7 @@ static void guest_step(Guest *g, const FuzzRecord *r)
         if (r->a < 32) {
             step_pci(n, r);
         } else if (r->a < 48) {
-            /* Registers answer only where the BARs are enabled. */
+            /* Registers respond only while the BARs are enabled. */
             nic_restore_pci(n);
             nic_restart(n);
         } else if (r->a < 64) {
@@ -408,7 +408,7 @@ static void guest_end(Guest *g)
     guest_settle();
     GUEST_CHECK(runstate_is_running());
     for (unsigned i = 0; i < NICS; i++) {
-        /* A device that refuses a frame gets no other until it asks. */
+        /* A device that refuses a frame gets no more until it asks QEMU. */
         GUEST_CHECK(!guest_netdev(i)->peer->receive_disabled);
     }
     if (topology_changed) {
@@ -433,7 +433,7 @@ static void guest_fuzz(QTestState *qts, const unsigned char *data, size_t size)
     guest_begin(g, &r);
     while (steps++ < FUZZ_RECORDS_MAX && fuzz_next(&g->input, &r)) {
         guest_step(g, &r);
-        /* Rarely: it is two commands, and a driver is slower than that. */
+        /* Not at every step: it takes two commands, and drivers are slower. */
         for (unsigned i = 0; steps % 4 == 0 && i < NICS; i++) {
             if (g->paging != PAGING_NEVER) {
                 guest_page(g, &g->nic[i], g->paging == PAGING_REFUSE);
@@ -446,7 +446,7 @@ static void guest_fuzz(QTestState *qts, const unsigned char *data, size_t size)
     }
     guest_end(g);
     guest_check_work(g);
-    /* A reset gives back everything the devices held. */
+    /* A reset must free everything that the devices allocated. */
     allocated += __sanitizer_get_current_allocated_bytes();
     GUEST_CHECK(allocated < LEAK_LIMIT);
 }

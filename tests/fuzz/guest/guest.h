@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the files of the fuzz target "guest" share: two fakernic devices on a hub
- * in a QEMU without a guest; the fuzzer is both guests' software and the wire.
+ * Shared by the files of the fuzz target "guest": two fakernic devices on a hub
+ * in a QEMU without a guest. The fuzzer acts as both guests and as the wire.
  *
  *   guest.c    machine, steps of an input
  *   driver.c   what a driver does: bring-up, command ring, a world of objects
- *   command.c  one command with a valid frame and fields the record chooses
- *   inside.c   FAULT and DUMP; looks from outside
- *   paging.c   what a driver answers to page requests
+ *   command.c  one command with a valid frame and fields from the record
+ *   inside.c   FAULT and DUMP; queries by QOM
+ *   paging.c   a driver's answers to page requests
  *   wq.c       work queues and RSS
  *   wqe.c      work requests in the rings
  */
@@ -39,7 +39,7 @@
 #define PAGE_MSI 2
 #define PAGE_TABLES 4           /* page tables: any contents */
 #define PAGE_QUEUES 16          /* EQs, CQs, SQs, RQs, SRQs */
-#define PAGE_DATA 128           /* behind: what regions map */
+#define PAGE_DATA 128           /* and the rest: mapped by regions */
 
 #define CMD_LOG_DEPTH 4
 #define IDS 12                  /* known numbers of each kind */
@@ -79,20 +79,20 @@ typedef struct NicQp {
 typedef struct Nic {
     PCIDevice *pci;
     uint64_t regs, uar;         /* where the BARs are mapped */
-    uint64_t memory;            /* its part of RAM: address */
-    uint8_t *ram;               /* and bytes */
+    uint64_t memory;            /* address of its part of RAM */
+    uint8_t *ram;               /* the bytes of that part */
     uint8_t number;
     uint64_t features;
     uint32_t cmd_pi;
     uint32_t id[KINDS][IDS];    /* the newest numbers of each kind */
     uint32_t ids[KINDS];        /* created so far */
-    NicQp qp[IDS];              /* beside id[KIND_QP] */
+    NicQp qp[IDS];              /* the QPs of id[KIND_QP] */
     Queue srq[IDS], wq[IDS];
     struct fakernic_page_request want[FAKERNIC_PAGE_REQUESTS_MAX];
-    unsigned wants;             /* of these, not yet answered */
+    unsigned wants;             /* page requests without an answer */
 } Nic;
 
-/* How a driver answers page requests, beside the steps that do. */
+/* How a driver answers page requests, in addition to steps that do. */
 typedef enum Paging {
     PAGING_NEVER,
     PAGING_RIGHT,
@@ -113,7 +113,7 @@ typedef struct Guest {
     GuestPatch patch;
     uint8_t features_choice;
     Paging paging;
-    uint64_t costly[NICS];      /* steps so far, when the input began */
+    uint64_t costly[NICS];      /* costly steps before this input */
 } Guest;
 
 #define GUEST_CHECK(condition)                                              \
@@ -141,7 +141,7 @@ static inline void *nic_bytes(Nic *n, uint64_t address, size_t len)
     return n->ram + (address - n->memory);
 }
 
-/* Which GIDs a QP uses: an XRC initiator and its target the same. */
+/* The GIDs of a QP. An XRC initiator and its target use the same. */
 static inline bool qp_is_ipv6(unsigned at)
 {
     return at / 2 & 1;
@@ -151,22 +151,22 @@ static inline bool qp_is_ipv6(unsigned at)
 uint32_t reg_read(Nic *n, uint32_t reg);
 void reg_write(Nic *n, uint32_t reg, uint32_t value);
 void nic_ring(Nic *n, uint32_t uar, unsigned place, uint64_t word);
-/* To the state after power-on, and bus mastering. */
+/* Resets the device to its state after power-on, with bus mastering. */
 void nic_restart(Nic *n);
 void nic_enable(Nic *n, uint8_t features_choice);
-/* Executes one command; its status, or -1 when the device has stopped. */
+/* Executes one command. Returns its status; -1: the device has stopped. */
 int nic_command(Guest *g, Nic *n, uint16_t opcode, const void *request,
                 size_t len, void *response, size_t response_len);
-/* The same for commands that create; the number is noted. 0: refused. */
+/* The same for commands that create: records the object's number. 0: refused. */
 uint32_t nic_create(Guest *g, Nic *n, Kind kind, uint16_t opcode,
                     const void *request, size_t len);
-/* A number of a kind: one of those known, or any. */
+/* A number of an object of this kind: a known one, or any. */
 uint32_t nic_pick(const Nic *n, Kind kind, uint32_t choice);
 struct fakernic_page_list nic_queue(Nic *n, Queue *q, unsigned page,
                                     unsigned log_depth, unsigned log_entry);
 /* Objects of every kind on both NICs, QPs connected in RTS. */
 void guest_populate(Guest *g);
-/* The QP's next state on the way to RTS. */
+/* Moves the QP to its next state on the way to RTS. */
 void guest_advance(Guest *g, Nic *n, unsigned at);
 
 /* command.c */
@@ -174,19 +174,19 @@ void step_command(Guest *g, Nic *n, const FuzzRecord *r);
 
 /* inside.c */
 void command_inside(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r);
-/* Asks QOM what is inside: objects, or the entries of a ring. */
+/* Queries objects, or the entries of a ring, by QOM. */
 void step_look(Nic *n, const FuzzRecord *r);
-/* Takes all fault rules away, which a reset would not. */
+/* Removes all fault rules, which a reset does not. */
 void nic_forget_rules(Nic *n);
 
 /* paging.c */
 void command_paging(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r);
-/* Answers all that is wanted now. */
+/* Answers all present page requests. */
 void guest_page(Guest *g, Nic *n, bool refuse);
 
 /* wq.c */
 void command_wq(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r);
-/* WQs, and an RSS QP for frames that nobody else takes. */
+/* WQs, and an RSS QP for frames that match no other rule. */
 void populate_rss(Guest *g, Nic *n);
 
 /* wqe.c */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * FAULT and DUMP: rules out of the words that there are, of which most say
- * something, and texts of objects that exist. Pausing the machine and a device
- * that is dead until the bus is reset are left out: they end an input.
+ * FAULT and DUMP: rules from known words, most of them valid, and dumps of
+ * existing objects. The actions 'pause' and 'dead' are left out, as they would
+ * end the input.
  *
- * It also queries the device from outside: whatever objects and rings the guest
- * has made, the queries show them and change nothing.
+ * It also queries the device by QOM. The queries must show any objects and
+ * rings of the guest, and change nothing.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
@@ -22,7 +22,7 @@ static const char *const points[] = {
     "dma-atomic", "dma-flush", "device",
 };
 
-/* Of each point, those that are offered there, mostly. */
+/* Mostly the actions that a point offers. */
 static const char *const frame_actions[] = {
     "drop", "delay delay-ns=20000", "duplicate", "reorder by=2",
     "corrupt offset=50 mask=0xff", "truncate bytes=60", "mark", "count",
@@ -117,12 +117,12 @@ void command_inside(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r)
     }
 }
 
-/* ---- from outside -------------------------------------------------------- */
+/* ---- queries by QOM ------------------------------------------------------ */
 
 static const struct {
     const char *property;
     bool json;
-    bool parts;                 /* "from=INDEX count=N" may be said before */
+    bool parts;                 /* accepts "from=INDEX count=N" */
 } looks[] = {
     { "x-state", true, false }, { "x-qps", true, true },
     { "x-cqs", true, true }, { "x-srqs", true, true },
@@ -132,14 +132,14 @@ static const struct {
     { "x-recorder-now", false, false }, { "x-fault", false, false },
 };
 
-/* Beside numbers out of the record: edges, and what is not said like that. */
+/* In addition to numbers from the record: edges, and malformed texts. */
 static const char *const parts[] = {
     "", "count=1", "from=1 count=2", "from=4294967295", "from=0x8 count=0x3",
     "count=4294967295", "count=0", "from=-1", "from=4294967296", "from=2x",
     "until=3", "from=", "count", "from=1  count=1", "count=257",
 };
 
-/* What a property says; NULL: why not. */
+/* The text of a property. NULL: an error. */
 static char *look_get(Nic *n, const char *property)
 {
     Error *err = NULL;
@@ -150,7 +150,7 @@ static char *look_get(Nic *n, const char *property)
     return text;
 }
 
-/* False: that cannot be said. */
+/* Sets a property. False: it was refused. */
 static bool look_set(Nic *n, const char *property, const char *words)
 {
     Error *err = NULL;
@@ -170,7 +170,7 @@ static void look_check_json(const char *text)
     qobject_unref(value);
 }
 
-/* The part of a list, or of a ring, that a record wants. */
+/* The part of a list or ring that the record selects. */
 static void look_part(GString *words, const FuzzRecord *r)
 {
     if (r->d & 1) {
@@ -192,7 +192,7 @@ static void look_objects(Nic *n, const FuzzRecord *r)
 
     look_part(words, r);
     if (looks[i].parts && words->len) {
-        /* A blank is before it. */
+        /* The text begins with a blank. */
         look_set(n, looks[i].property, words->str + 1);
     }
     text = look_get(n, looks[i].property);
@@ -202,7 +202,7 @@ static void look_objects(Nic *n, const FuzzRecord *r)
     }
 }
 
-/* A ring that exists, mostly; then the same once more. */
+/* Queries a ring, mostly an existing one, twice. */
 static void look_ring(Nic *n, const FuzzRecord *r)
 {
     static const struct {

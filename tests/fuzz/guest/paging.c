@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * On-demand paging in the fuzz target "guest": a driver that takes requests
- * for pages off the device's list, and says what has become of them, rightly
- * or not, at once, later or never. See guest.h.
+ * On-demand paging in the fuzz target "guest": a driver that fetches page
+ * requests from the device's list, and answers them correctly or not, at once,
+ * later or never. See guest.h.
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "guest.h"
 
-/* More are left for the next time. */
+/* At most this many pages per answer; the next one has the rest. */
 #define ANSWER_PAGES 16
 
 typedef enum Answer {
     ANSWER_RIGHT,
-    ANSWER_READABLE,            /* also where it is to be written to */
+    ANSWER_READABLE,            /* also for a write request */
     ANSWER_REFUSED,
     ANSWER_ABSENT,
-    ANSWER_BESIDE,              /* the pages behind those that are wanted */
-    ANSWER_TABLES,              /* lists of two levels, whatever they hold */
+    ANSWER_BESIDE,              /* the pages behind the requested ones */
+    ANSWER_TABLES,              /* lists of two levels with any contents */
     ANSWERS,
 } Answer;
 
@@ -67,7 +67,7 @@ static void paging_answer(Guest *g, Nic *n,
                   address / FAKERNIC_PAGE_SIZE % ANSWER_PAGES);
 }
 
-/* Takes what is wanted off the list. */
+/* Fetches the requests from the list. */
 static void paging_query(Guest *g, Nic *n)
 {
     struct fakernic_query_page_requests_resp resp;

@@ -39,7 +39,7 @@ static void modify_wq(Guest *g, Nic *n, uint32_t wqn, uint8_t state)
     }
 }
 
-/* The table's entries: the WQs there are in turn, one of them another. */
+/* The table lists the existing WQs in turn; one entry is 'wqn'. */
 static void create_table(Guest *g, Nic *n, uint8_t log_size, uint32_t entry,
                          uint32_t wqn)
 {
@@ -111,7 +111,7 @@ void populate_rss(Guest *g, Nic *n)
     create_table(g, n, 3, UINT32_MAX, 0);
     create_rss_qp(g, n, n->id[KIND_PD][0], n->id[KIND_TABLE][0],
                   FAKERNIC_HASH_FIELDS, 0x6d5a56da255b0ec2);
-    /* For frames that nobody else takes. */
+    /* For frames that match no other rule. */
     rule.qpn = LE32(n->id[KIND_QP][(n->ids[KIND_QP] - 1) % IDS]);
     nic_create(g, n, KIND_FLOW, FAKERNIC_CMD_CREATE_FLOW, &rule, sizeof(rule));
 }

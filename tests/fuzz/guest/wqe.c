@@ -87,7 +87,7 @@ static void make_bind(Nic *n, struct fakernic_sq_bind_mw *bind,
     bind->access = LE32(r->f & 0x2f);
 }
 
-/* The segment behind the header; its size. */
+/* Makes the segment behind the header. Returns its size. */
 static size_t make_segment(Guest *g, Nic *n, unsigned at, uint8_t opcode,
                            uint8_t *to, const FuzzRecord *r)
 {
