@@ -359,7 +359,7 @@ static void peer_ask(Peer *p, const Qp *qp, uint32_t psn, uint64_t address,
 }
 
 /*
- * A duplicate of an answered READ, but for other memory, arrives during the
+ * A duplicate of an answered READ, with another address, arrives during the
  * response to the next READ. That response must continue where it is.
  */
 static void test_bogus_duplicate(void)

@@ -157,7 +157,7 @@ void nic_enable(Nic *n, uint8_t features_choice);
 /* Executes one command. Returns its status; -1: the device has stopped. */
 int nic_command(Guest *g, Nic *n, uint16_t opcode, const void *request,
                 size_t len, void *response, size_t response_len);
-/* The same for commands that create: records the object's number. 0: refused. */
+/* The same for commands that create. Records the new number; 0: refused. */
 uint32_t nic_create(Guest *g, Nic *n, Kind kind, uint16_t opcode,
                     const void *request, size_t len);
 /* A number of an object of this kind: a known one, or any. */
