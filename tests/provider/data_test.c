@@ -691,8 +691,10 @@ static int rings_at(struct world *world, int polls)
 	return 0;
 }
 
-/* Empty polls ring the poll doorbell if the device has it, as often as its
- * features demand. */
+/*
+ * Empty polls ring the poll doorbell if the device has it, as often as its
+ * features demand.
+ */
 static void who_polls_in_vain_rings(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -828,8 +830,10 @@ static void event_without_a_lock_tells_of_its_entry(void)
 	world_end(&world);
 }
 
-/* A thread may arm between start_poll and end_poll, as other cards allow. The
- * entry that it is reading counts as polled. */
+/*
+ * A thread may arm between start_poll and end_poll, as other cards allow. The
+ * entry that it is reading counts as polled.
+ */
 static void who_polls_may_arm(void)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
@@ -1156,8 +1160,10 @@ static void receives_of_an_srq_complete_once(void)
 	world_end(&world);
 }
 
-/* A thread may destroy a QP between start_poll and end_poll. The entry that it
- * is reading stays. */
+/*
+ * A thread may destroy a QP between start_poll and end_poll. The entry that it
+ * is reading stays.
+ */
 static void who_polls_may_destroy(void)
 {
 	struct ibv_cq_init_attr_ex attr = {

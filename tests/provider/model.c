@@ -208,8 +208,10 @@ static int model_destroy(void)
 	return err;
 }
 
-/* 'count' is the number of objects, the last of which is destroyed. NULL: there
- * is only one number. */
+/*
+ * 'count' is the number of objects, the last of which is destroyed. NULL: there
+ * is only one number.
+ */
 static int model_wait_for_events(unsigned int *count)
 {
 	void (*meanwhile)(void) = model_meanwhile;

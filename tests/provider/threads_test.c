@@ -437,8 +437,10 @@ static void *flushed_at_once(void *argument)
 	return NULL;
 }
 
-/* Threads use a dead device, each with its own CQ. Another thread creates and
- * destroys QPs. */
+/*
+ * Threads use a dead device, each with its own CQ. Another thread creates and
+ * destroys QPs.
+ */
 static void each_is_flushed_at_its_first_poll(void)
 {
 	struct world world = world_of(IBV_QPT_RC);

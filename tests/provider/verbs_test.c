@@ -102,8 +102,10 @@ static void xrc_initiator_names_the_srq(void)
 	world_end(&world);
 }
 
-/* A target that is created once and opened twice has three handles, but no
- * queue and no table entry. */
+/*
+ * A target that is created once and opened twice has three handles, but no
+ * queue and no table entry.
+ */
 static void xrc_target_is_but_a_handle(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -461,8 +463,10 @@ static void wallclock_is_the_device_clock_moved(void)
 
 /* ---- SRQ resizing -------------------------------------------------------- */
 
-/* True: the kernel refused, or too many receives are outstanding. Then *depth
- * stays the same. */
+/*
+ * True: the kernel refused, or too many receives are outstanding. Then *depth
+ * stays the same.
+ */
 static bool resize_at_random(struct ibv_srq *srq, uint32_t *depth)
 {
 	struct ibv_srq_attr attr = { .max_wr = 1 + below(200) };

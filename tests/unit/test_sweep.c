@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Sweeps: a small program of every kind of work request first runs without
- * faults, to count its frames and memory accesses. Then it runs once for each
- * of them with a fault rule that hits only that one. Its data must be right.
+ * Sweeps: a small program of every kind of work request runs once for each of
+ * its frames and memory accesses, with a fault rule that hits only that one.
+ * Its data must be right. A run without faults counts frames and accesses.
  */
 #include "fault/rules.h"
 #include "pair.h"
