@@ -2,12 +2,12 @@
 """Commands inside a guest, through its agent (guest/agent.c).
 
 A command is a shell script. run() waits for it and returns its output and
-exit code; start() returns a Job, so that a server in one guest and a client
-in another run side by side. `timeout` inside the guest ends what outlives
-its limit, and the host gives up a little later: no command outlives its test.
+exit code. start() returns a Job, so that a server in one guest and a client
+in another can run at the same time. `timeout` in the guest ends a command at its
+time limit, and the host stops waiting 20 s later: no command outlives its test.
 
-The guest may be hostile: what its agent sends, and how fast it reads, is
-bounded in bytes and in time.
+The guest may be hostile. So the host limits the bytes that it accepts from the
+agent, and the time that it waits for the agent to read.
 """
 
 import base64
@@ -25,10 +25,10 @@ from pathlib import Path
 
 from .errors import CommandFailed, GuestCrashed, GuestTimeout
 
-# Ports of a guest: that many commands at a time. One is the launcher's own
-# (meeting.py).
+# Ports of a guest: it runs that many commands at a time. The launcher itself uses
+# one of them (meeting.py).
 PORTS = 13
-# How much longer than the guest's own time limit the host waits.
+# The host waits this much longer than the time limit inside the guest.
 GRACE_S = 20
 # How long an agent may take to start a command, on a busy machine.
 START_S = 120
@@ -40,15 +40,14 @@ KILLED = 137
 # Interval between requests to an agent that does not answer: first, longest.
 AGAIN_FIRST_S = 0.1
 AGAIN_S = 1
-# What ends a command, and the answer to it.
+# The request that ends a command, and the agent's answer to it.
 END = ["hello", "end"]
 # The longest line of an agent: guest/agent.c sends 16 KiB.
 LINE_MAX = 1 << 16
-# What is kept of a command's output if nobody takes it as it comes, of each
-# stream; the rest is cut.
+# A Job without on_output keeps this much of each stream; the rest is cut.
 KEPT_MAX = 64 << 20
 CUT = b"\n[the rest is cut]\n"
-# How long a guest may take to read a line, or to read that a command is to end.
+# How long a guest may take to read a line, and to read the request END.
 SEND_S = 60
 KILL_S = 2
 
@@ -71,7 +70,7 @@ class Result:
         return self.code in TIMED_OUT
 
     def check(self):
-        """Itself, or CommandFailed with everything it printed."""
+        """Return the Result, or raise CommandFailed with all of the output."""
         if not self.ok:
             raise CommandFailed(str(self))
         return self
@@ -85,7 +84,7 @@ class Result:
 
 
 class Session:
-    """A connection to one of the agent's ports, which nobody else uses."""
+    """A connection to a port of the agent. A file lock makes it the only one."""
 
     def __init__(self, path):
         self.lock = open(f"{path}.lock", "w", encoding="utf-8")
@@ -98,32 +97,32 @@ class Session:
             raise
         self.sock.setblocking(False)
         self.buffer = b""       # the beginning of a line
-        self.lines = deque()    # that have come
+        self.lines = deque()    # received, not yet taken by line()
         self.token = f"{os.getpid()}.{time.monotonic_ns()}"
         self.broken = False
-        self.unsure = True      # of what the agent says: hello() first
+        self.unsure = True      # old lines may still come: hello() skips them
         self.again = AGAIN_FIRST_S
         self.writing = threading.Lock()
 
     def close(self):
-        """A thread that still listens is woken first: until then the connection
-        is there, and QEMU takes no other one."""
-        with suppress(OSError):     # there is none any more
+        """Close the connection. shutdown() first wakes a thread that still reads:
+        until it returns the connection stays open, and QEMU accepts no other."""
+        with suppress(OSError):     # it is not connected any more
             self.sock.shutdown(socket.SHUT_RDWR)
         self.sock.close()
         self.lock.close()
 
     def wait_for(self, what, deadline):
-        """TimeoutError if the socket is not ready before the deadline."""
+        """Raise TimeoutError if the socket is not ready at the deadline."""
         poll = select.poll()
-        with suppress(ValueError):      # it was closed: recv() says so
+        with suppress(ValueError):      # it was closed: recv() or send() fails
             poll.register(self.sock, what)
             left = deadline and max(0, deadline - time.monotonic()) * 1000
             if not poll.poll(left):
                 raise TimeoutError("the guest is silent, or does not read")
 
     def send(self, line, timeout=None):
-        """TimeoutError when the machine does not take it in that time."""
+        """Raise TimeoutError if the machine does not read LINE in that time."""
         left = memoryview(line.encode() + b"\n")
         timeout = timeout or SEND_S
         deadline = time.monotonic() + timeout
@@ -139,7 +138,7 @@ class Session:
             self.writing.release()
 
     def line(self, timeout=None):
-        """The next line as a list of words; None when time is up."""
+        """The next line as a list of words; None when the time is over."""
         deadline = timeout and time.monotonic() + timeout
         while not self.lines:
             try:
@@ -160,9 +159,13 @@ class Session:
         return self.lines.popleft().decode("ascii", "replace").split()
 
     def hello(self, timeout):
-        """Begin anew; whether the agent answers in time. What it is told, or
-        says, while the port connects may be lost: so it is asked again. One
-        that has not booted takes nothing, and some time that is too much."""
+        """Start a new session, which also ends a command that still runs. Return
+        whether the agent answers in time.
+
+        Lines in both directions may be lost while the port connects, so the
+        request is repeated. A guest that has not booted reads nothing; after
+        enough repetitions the buffers are full and send() times out.
+        """
         deadline = time.monotonic() + timeout
         while (left := deadline - time.monotonic()) > 0:
             try:
@@ -192,13 +195,13 @@ def number(words):
 
 
 def packed(words):
-    """Strings as the agent takes them."""
+    """WORDS in the form that the agent reads: base64, each ended by a NUL."""
     return base64.b64encode(b"".join(
         word.encode() + b"\0" for word in words)).decode()
 
 
 def payload(words):
-    """The bytes of a line of the agent."""
+    """The bytes in a line of the agent; none if they are not base64."""
     try:
         return base64.b64decode(words[1]) if len(words) > 1 else b""
     except binascii.Error:
@@ -208,9 +211,11 @@ def payload(words):
 class Job:
     """A command that runs in a guest.
 
-    ON_OUTPUT, if given, is called with "out" or "err" and bytes as they come,
-    in a thread of the job's own; the result is then without them. With
-    TERMINAL, (rows, columns), it runs at one. It reads nothing unless INPUT.
+    ON_OUTPUT: called with "out" or "err" and the bytes as they arrive, in the
+    thread of the job. The Result then has no output.
+    TERMINAL: (rows, columns) of a terminal in which the command runs.
+    INPUT: the caller sends standard input. Without it, and without a terminal,
+    the command reads the end of its input at once.
     """
 
     def __init__(self, guest, script, argv, timeout=None, on_output=None,
@@ -243,7 +248,7 @@ class Job:
                 data[:KEPT_MAX - len(text)] + CUT)
 
     def listen(self):
-        """Takes what the agent says until the command has ended."""
+        """Read lines of the agent until the command has ended."""
         try:
             while self.result is None:
                 self.hear(self.session.line())
@@ -273,7 +278,7 @@ class Job:
         self.result = Result(self.script, code, out, err)
 
     def send(self, data):
-        """To the command's standard input; nothing ends that."""
+        """Send DATA to the command's standard input; b"" closes that."""
         if not data:
             self.session.send("in")
         for at in range(0, len(data), INPUT_CHUNK):
@@ -284,10 +289,10 @@ class Job:
         self.session.send(f"size {rows} {columns}")
 
     def kill(self):
-        """End it, with all it started."""
+        """Kill the command with its process group."""
         if not self.ended.is_set():
             self.session.unsure = True
-            with suppress(OSError):     # its machine is gone, or does not read
+            with suppress(OSError):     # the machine has ended, or does not read
                 self.session.send(" ".join(END), KILL_S)
 
     def poll(self):
@@ -295,17 +300,19 @@ class Job:
         return self.result
 
     def await_event(self, event, deadline):
-        """Raises when the guest crashed or stopped answering."""
+        """Wait for EVENT. Raise GuestCrashed if QEMU ends, GuestTimeout at the
+        deadline."""
         while not event.wait(ALIVE_S):
             self.guest.vm.assert_alive()
             if deadline and time.monotonic() > deadline:
                 raise GuestTimeout(f"no end within its time limit: {self.script}")
 
     def wait(self):
-        """The Result."""
+        """Wait for the end of the command; its Result."""
         self.await_event(self.ended, self.deadline)
         if self.result is None:
-            # A QEMU that ends closes its port first.
+            # A QEMU that ends closes its ports a little earlier. Then report
+            # its end, which is the cause.
             end = time.monotonic() + ENDS_S
             while time.monotonic() < end:
                 self.guest.vm.assert_alive()
@@ -315,7 +322,7 @@ class Job:
 
 
 class Guest:
-    """The inside of a VM. PORTS are the sockets of its agent."""
+    """Runs commands in a VM. PORTS are the paths of its agent's sockets."""
 
     def __init__(self, vm, ports):
         self.vm = vm
@@ -325,7 +332,7 @@ class Guest:
         self.lock = threading.Lock()
 
     def answers(self, timeout):
-        """Whether the agent is there."""
+        """Whether the agent answers within TIMEOUT seconds."""
         if not self.idle:
             self.idle.append(self.new_session())
         try:
@@ -334,7 +341,7 @@ class Guest:
             return False
 
     def new_session(self):
-        """A connection to the first port that is free."""
+        """A Session at the first free port."""
         used = {session.sock.getpeername() for session in self.all
                 if not session.broken}
         for port in self.ports:
@@ -370,7 +377,7 @@ class Guest:
         self.idle.clear()
 
     def start(self, script, timeout=60, **options):
-        """Start a shell script; its Job."""
+        """Start a shell script and return its Job."""
         argv = ["/bin/bash", "-c", script]
         if timeout:
             timeout *= self.vm.patience
@@ -378,15 +385,15 @@ class Guest:
         return Job(self, script, argv, timeout, **options)
 
     def run(self, script, timeout=60):
-        """Run a shell script to its end; its Result, whatever its exit code."""
+        """Run a shell script and return its Result, whatever the exit code."""
         return self.start(script, timeout).wait()
 
     def check(self, script, timeout=60):
-        """Run a shell script that must succeed; its standard output."""
+        """Run a shell script that must succeed and return its output."""
         return self.run(script, timeout).check().out
 
     def write(self, path, text):
-        """Put a file into the guest."""
+        """Write TEXT into the file PATH of the guest."""
         job = self.start(f"cat >{shlex.quote(str(path))}", input=True)
         job.send(text.encode())
         job.send(b"")

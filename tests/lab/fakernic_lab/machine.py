@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """One machine: a QEMU process, its console, its monitor, its guest.
 
-In its directory are left CONSOLE, the guest's kernel messages, and QEMU.LOG,
-what QEMU printed, trace events included. QEMU gets both as open files.
+The machine leaves two files in its directory: "console" has the kernel messages of
+the guest, "qemu.log" the output of QEMU with its trace events. QEMU receives both
+as open files.
 """
 
 import os
@@ -28,8 +29,8 @@ PORT_NAME = "org.fakernic.lab."
 QEMU_START_S = 30
 KILLED = "was killed, perhaps because this machine has no memory left"
 
-# Has the kernel tell the time on its console; if it did not, prints what it has
-# said so far, in which the times are.
+# Makes the kernel print times on its console. If it printed none so far, the script
+# prints the log, which has the times of the lines that are already there.
 STAMP = """
 time=/sys/module/printk/parameters/time
 if [ "$(cat $time 2>/dev/null)" = N ]; then
@@ -64,17 +65,17 @@ class Nic:
         return self.netdev.startswith(LINK)
 
     def wire(self, index):
-        """The property that names what is behind it."""
+        """The device's property that names its backend."""
         return self.netdev if self.is_linked() else f"netdev=n{index}"
 
     def backend_name(self, index):
-        """What QEMU's net layer calls what is behind it."""
+        """The name of the backend in QEMU's net layer."""
         return f"nic{index}.link" if self.is_linked() else f"n{index}"
 
 
 class Mount:
-    """A folder of the host that a guest sees; if IMPLIED nobody has asked for
-    it, and a guest may do without."""
+    """A folder of the host that a guest sees. The launcher adds an IMPLIED mount
+    by itself; it is no error if the guest cannot mount that."""
 
     def __init__(self, source, target, writable=False, implied=False):
         self.source = Path(source).resolve()
@@ -97,13 +98,17 @@ def socket_arguments(kind, name, path, log=None):
 
 
 class Machine:
-    """A guest with any number of network devices. With STAYS it outlives this
-    process; SOCKETS, a folder with a short name, is then needed. It KEEPS
-    files of this process open. FILES are names of more files that QEMU is to
-    write: see file_name(). MACHINE is QEMU's, with options; without PORTS
-    the devices are on its first bus, not each below a root port of its own. By
-    CPU_NICE, a property of its fakernics, the threads of its processors are below
-    the one that feeds them: qemu-hw/SCHEDULING.md."""
+    """A guest with any number of network devices.
+
+    STAYS: the machine outlives this process. SOCKETS is then required.
+    SOCKETS: the folder of its sockets, with a short path.
+    KEEPS: open files of this process that QEMU inherits.
+    FILES: names of more files that QEMU writes; see file_name().
+    MACHINE: QEMU's machine type, with options.
+    PORTS: each device is below its own root port, else all are on the first bus.
+    CPU_NICE: a property of its fakernics, which lowers the priority of the vCPU
+    threads below the thread that feeds them (qemu-hw/SCHEDULING.md).
+    """
 
     def __init__(self, name, directory, nics=(), image=None, memory=None, cpus=1,
                  mounts=(), extra=(), trace=(), qemu=None, sockets=None,
@@ -141,7 +146,7 @@ class Machine:
         self.command += [str(word) for word in extra]
 
     def attach(self, directory, sockets, stamped):
-        """What there is of a machine wherever it was started."""
+        """Create the parts that exist whether or not this process started it."""
         self.console = Console(directory / "console", stamped,
                                self.files.get("console"))
         self.guest = Guest(self, [sockets / f"agent{number}"
@@ -150,7 +155,7 @@ class Machine:
 
     @classmethod
     def running(cls, name, directory, sockets, pid, stamped=False):
-        """A machine that another process has started."""
+        """The Machine for a QEMU that another process has started."""
         self = cls.__new__(cls)
         self.name, self.directory = name, Path(directory)
         self.sockets, self.stays = Path(sockets), True
@@ -160,15 +165,15 @@ class Machine:
         self.started_pid = pid
         return self
 
-    patience = 1                # time limits of its commands: times this
+    patience = 1                # factor for the time limits of its commands
 
     @cached_property
     def folder(self):
-        """The open folder of what it leaves behind."""
+        """The open folder of its results."""
         return Folder(self.directory)
 
     def file_name(self, name):
-        """By which QEMU opens a file that is already open here."""
+        """The name with which QEMU opens a file that is already open here."""
         return name_of(self.files[name])
 
     # ---- its command line --------------------------------------------------
@@ -230,14 +235,16 @@ class Machine:
         self.close_monitor()
 
     def try_monitor(self):
-        """QEMU greets when all else of it is there."""
+        """Connect to the monitor, or return after 10 ms. QEMU greets there once
+        the rest of it is ready."""
         try:
             self.monitor = QMP(self.sockets / "qmp")
         except (FileNotFoundError, ConnectionError):
             time.sleep(0.01)
 
     def close_monitor(self):
-        """Others may want it: it serves one at a time."""
+        """Disconnect: the monitor serves one client at a time, and another
+        process may need it."""
         if self.monitor:
             self.monitor.close()
             self.monitor = None
@@ -261,8 +268,8 @@ class Machine:
         return self.wait_booted()
 
     def stamp_console(self):
-        """Lets the console know the kernel's lines by their time, and judges
-        those that came without."""
+        """Make the kernel print times, by which the console recognizes its lines.
+        Lines that came without times are judged here."""
         if self.console.stamped:
             trouble = self.console.excerpt(self.guest.check(STAMP))
             if trouble:
@@ -277,7 +284,7 @@ class Machine:
             self.pid, escaped(self.sockets / "qmp"))
 
     def stop(self):
-        """End QEMU. Nothing in a guest is worth an orderly shutdown."""
+        """Kill QEMU. A guest has no data that needs an orderly shutdown."""
         self.guest.close()
         self.close_monitor()
         if self.process:
@@ -289,12 +296,12 @@ class Machine:
         shutil.rmtree(self.sockets, ignore_errors=True)
 
     def qemu_log(self, last=0):
-        """What QEMU printed so far, trace events included, or the LAST bytes."""
+        """The output of QEMU so far with trace events, or its LAST bytes."""
         return contents(self.directory / "qemu.log", self.files.get("qemu.log"),
                         -last).decode("utf-8", "replace")
 
     def assert_alive(self):
-        """Raises GuestCrashed when QEMU has ended."""
+        """Raise GuestCrashed if QEMU has ended."""
         if not self.is_running():
             words = self.console.trouble() or self.console.tail()
             how = (KILLED if self.exitcode == -signal.SIGKILL else
@@ -304,15 +311,15 @@ class Machine:
                 f"{self.qemu_log(2000)}the end of its console:\n{words}")
 
     def crashed_as_expected(self):
-        """Whether QEMU has ended by a crash that its user wants."""
+        """Whether QEMU has ended by a crash that the user expects."""
         if CRASH not in self.console.expected or self.is_running():
             return False
         self.assert_uncomplaining()
         return CRASH in self.console.met
 
     def assert_healthy(self):
-        """Raises GuestCrashed on a crash or on any kernel complaint, except those
-        that are expected."""
+        """Raise GuestCrashed after a crash or a kernel complaint, unless it is
+        expected."""
         if not self.crashed_as_expected():
             self.assert_alive()
             self.assert_uncomplaining()
@@ -325,15 +332,15 @@ class Machine:
     # ---- QEMU's side -------------------------------------------------------
 
     def qmp(self, command, **arguments):
-        """A QMP command that must succeed; its return value."""
+        """Run a QMP command that must succeed; its return value."""
         if not self.monitor:
             self.monitor = QMP(self.sockets / "qmp")
         return self.monitor.cmd(command, {
             key.replace("_", "-"): value for key, value in arguments.items()})
 
     def status(self, within):
-        """What the guest does, in QEMU's word for it; an OSError if QEMU does
-        not say so within so many seconds."""
+        """The status of the guest, as QEMU names it ("running", "paused", ...).
+        Raise OSError if QEMU does not answer WITHIN that many seconds."""
         try:
             self.monitor = self.monitor or QMP(self.sockets / "qmp", within)
             return self.monitor.cmd("query-status", within=within)["status"]
@@ -342,7 +349,7 @@ class Machine:
             raise
 
     def hmp(self, line):
-        """A human monitor command; what it printed."""
+        """Run a command of the human monitor; its output."""
         return self.qmp("human-monitor-command", command_line=line)
 
     def set_link(self, up, nic=0):
@@ -350,8 +357,8 @@ class Machine:
 
     @contextmanager
     def boots_again(self):
-        """Inside the with the guest is made to begin anew, by itself or by
-        QEMU; at its end it is up."""
+        """Inside the with, the caller reboots the guest or resets it by QEMU. The
+        with ends when the guest has booted again."""
         self.qmp("set-action", reboot="reset")
         boot = self.boot_id()
         yield
@@ -359,7 +366,7 @@ class Machine:
             self.assert_alive()
 
     def boot_id(self):
-        """What the kernel drew when it booted."""
+        """The random number that the kernel generated when it booted."""
         return self.guest.check("cat /proc/sys/kernel/random/boot_id", 5)
 
     def boot_id_after(self):
@@ -372,13 +379,14 @@ class Machine:
             return None
 
     def backend_name(self, nic=0):
-        """What is behind a device: known where it was made, else a netdev."""
+        """The backend of a device. The devices of a machine that another process
+        has started are not known; a netdev is assumed there."""
         nics = getattr(self, "nics", ())
         return nics[nic].backend_name(nic) if nics else f"n{nic}"
 
     def dump(self, path, nic=0):
-        """From now on a pcap gets all the device sends and receives; its name
-        among QEMU's objects."""
+        """Start to capture all frames of the device into a pcap file. Return the
+        name of QEMU's object that does so."""
         self.capture_count += 1
         name = f"dump{self.capture_count}"
         self.qmp("object-add", qom_type="filter-dump", id=name,
@@ -387,7 +395,7 @@ class Machine:
 
     @contextmanager
     def capture(self, nic=0, path=None):
-        """A pcap of all the device sends and receives inside the with."""
+        """Capture all frames of the device into a pcap file, inside the with."""
         path = Path(path or self.directory /
                     f"dump{self.capture_count + 1}.pcap").resolve()
         name = self.dump(path, nic)

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """fakernic-wait NAME: commands on several machines wait for each other.
 
-It needs no network, which is what a test may have taken down. In each machine
-runs a listener, a command like any other: what `fakernic-wait` writes into a
-pipe the listener prints, a line "NAME ID"; once a call with this name has come
-from every machine, each listener gets the ID of its own on its standard input,
-and opens the pipe of this name, at which the call waits. "- ID" takes a call
-back. A second call with a name waits for the others' second.
+It needs no network, because a test may have taken that down. Each machine runs a
+listener, which is an ordinary command:
+
+1. `fakernic-wait` writes a line "NAME ID" into the listener's pipe, and waits at a
+   pipe of its own, named ID. The listener prints the line.
+2. The launcher waits until every machine has made a call with this NAME.
+3. It sends to each listener the ID of that machine's call. The listener writes to
+   the pipe ID, and the call returns.
+
+A line "- ID" withdraws a call. The second call with a NAME in one machine waits for
+the second calls of the others.
 """
 
 import os
@@ -23,10 +28,10 @@ from .errors import GuestCrashed, GuestTimeout
 TOOL = "/usr/local/bin/fakernic-wait"
 FOLDER = "/run/fakernic-wait"
 VARIABLE = "FAKERNIC_WAIT"
-ALONE = "alone"                 # in place of a folder
-LIMIT_S = 300                   # of a call that names none
+ALONE = "alone"                 # in place of a folder, with one machine: no wait
+LIMIT_S = 300                   # default time limit of a call
 READY_S = 60
-# Of one machine: calls that wait, and bytes of a line.
+# Limits of one machine: waiting calls, and bytes of an incomplete line.
 CALLS_MAX = 256
 LINE_MAX = 200
 CALL = re.compile(rb"([\w.:@+-]{1,64}) (\d{1,10}\.\d{1,10})", re.A)
@@ -60,7 +65,8 @@ if ! read -r -t "$limit" <&3; then
 fi
 """
 
-# Keeps the pipe of calls open, so that a call never waits for a reader of it.
+# The listener keeps the pipe "calls" open, so a call never blocks for lack of a
+# reader.
 LISTENER = """
 umask 0
 mkdir -p {folder} && mkfifo {folder}/calls && exec 3<>{folder}/calls || exit 1
@@ -71,7 +77,7 @@ while read -r id; do [ ! -p {folder}/$id ] || echo 1<>{folder}/$id; done
 
 
 class Listener:
-    """That of one machine of a Meeting."""
+    """The listener of one machine of a Meeting."""
 
     def __init__(self, meeting, node):
         self.meeting = meeting
@@ -108,8 +114,8 @@ class Listener:
                 ids.remove(number)
 
     def answer(self):
-        """In a thread of its own: a machine that does not read holds no other
-        up. None ends it."""
+        """Send the queued answers; None ends the loop. It runs in its own thread,
+        so a machine that does not read cannot delay the others."""
         with suppress(OSError):
             while (number := self.answers.get()) is not None:
                 self.job.send(number + b"\n")
@@ -120,8 +126,8 @@ class Listener:
 
 
 class Meeting:
-    """Where the commands of NODES wait for each other. If a machine cannot have
-    a listener there is no meeting."""
+    """Lets the commands of NODES wait for each other. If a listener does not
+    start, the meeting ends at once and fakernic-wait fails in every machine."""
 
     def __init__(self, nodes):
         self.folder = f"{FOLDER}.{os.getpid()}.{time.monotonic_ns()}"
@@ -143,7 +149,8 @@ class Meeting:
             self.end()
 
     def called(self, listener, name, number):
-        """A call has come, or is taken back; once it is the last all go on."""
+        """Note a call, or withdraw one. The call of the last machine releases
+        the calls of all."""
         with self.lock:
             if name == b"-":
                 listener.take_back(number)
@@ -154,13 +161,13 @@ class Meeting:
             if self.listeners and all(one.calls[name] for one in self.listeners):
                 for one in self.listeners:
                     one.go(one.calls[name].popleft())
-            # A name that none waits with is forgotten.
+            # Names without a waiting call must not use memory.
             for one in self.listeners:
                 if not one.calls[name]:
                     del one.calls[name]
 
     def end(self, machines_stay=True):
-        """Calls that still wait do so until their time is up."""
+        """Stop the listeners. Calls that still wait end at their time limit."""
         for listener in self.listeners:
             listener.go(None)
             if machines_stay:

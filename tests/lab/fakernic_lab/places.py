@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where things are: the cache of a checkout, if there is one, and QEMU."""
+"""Finds files and programs: a checkout's cache, QEMU, the launcher's tools."""
 
 import os
 import re
@@ -13,38 +13,41 @@ from .errors import LabError
 BINARY = "qemu-system-x86_64"
 WRAPPER = "qemu-system-x86_64-fakernic"
 INSIDE = os.environ.get("FAKERNIC_ROOT") == "1"
-# The launcher's own programs: its package's, and where a checkout builds them.
+# The launcher's own programs: where its package installs them, and where a
+# checkout builds them.
 TOOLS_INSTALLED = Path("/usr/lib/fakernic-lab")
 TOOLS_BUILT = "build/lab"
-# The longest name of a unix socket, and the longest of ours below a lab's folder.
+# The longest path of a unix socket, and the longest socket name that is used
+# below a lab's folder.
 SOCKET_NAME_MAX = 107
 LONGEST_SOCKET = "link/4194304-0.member"
-# A QEMU that loses accesses of processors that it emulates at once, one boot in
-# twenty with four; that of a checkout is mended (ci/mend_qemu.py).
+# QEMU 10 loses accesses to devices when it emulates several processors in
+# parallel: with four processors one boot in twenty fails. A checkout's QEMU has
+# "(fakernic)" in its version and the fix of ci/mend_qemu.py.
 LOSES = re.compile(r"QEMU emulator version 10\.(?!.*\(fakernic\))")
 
 
 def cache():
-    """The folder in which a checkout builds."""
+    """The cache: the folder in which a checkout builds."""
     if INSIDE:
         return Path("/cache")
-    # Unlike Path.home() this takes a user whom /etc/passwd does not know.
+    # Path.home() raises an exception if the user is not in /etc/passwd.
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(os.environ.get("FAKERNIC_CACHE") or Path(home) / "fakernic")
 
 
 def escaped(path):
-    """A path as a value among QEMU's options, which commas separate."""
+    """PATH as a value in an option of QEMU, where a comma must be doubled."""
     return str(path).replace(",", ",,")
 
 
 def holds_sockets(folder):
-    """Whether its name is short enough for the names of sockets in it."""
+    """Whether the path of FOLDER is short enough for the sockets in it."""
     return len(os.fsencode(Path(folder) / LONGEST_SOCKET)) <= SOCKET_NAME_MAX
 
 
 def socket_folder():
-    """A new folder for sockets: in $TMPDIR, or if that is too long in /tmp."""
+    """A new folder for sockets: in $TMPDIR, or in /tmp if that path is too long."""
     for parent in (None, "/tmp"):
         folder = Path(tempfile.mkdtemp(prefix="fakernic-lab-", dir=parent))
         if holds_sockets(folder):
@@ -54,15 +57,16 @@ def socket_folder():
 
 
 def debian_root():
-    """The Debian tree in which the cache's QEMU was built; None without."""
+    """The newest Debian tree of the cache, in which its QEMU was built; None if
+    there is none."""
     ready = [path for path in cache().glob("root-*/.fakernic-ready")]
     return max(ready, key=lambda path: path.stat().st_mtime,
                default=Path()).parent if ready else None
 
 
 def with_libraries_of(root, binary, *options):
-    """The command that runs a QEMU outside of the Debian tree that it was made
-    for: with the libraries, the modules and the firmware of that."""
+    """The command that runs a QEMU outside the Debian tree that it was built
+    for. It uses the libraries, modules and firmware of that tree."""
     libraries = root / "usr/lib/x86_64-linux-gnu"
     return ["env", f"QEMU_MODULE_DIR={libraries}/qemu",
             str(root / "usr/lib64/ld-linux-x86-64.so.2"), *map(str, options),
@@ -72,15 +76,18 @@ def with_libraries_of(root, binary, *options):
 
 
 def time_of_build(program):
-    """When the step that makes a program has made it last."""
+    """The time at which the build last made PROGRAM; 0 if it never did."""
     stamp = program.parent.with_suffix(".stamp")
     return stamp.stat().st_mtime if stamp.exists() else 0
 
 
 def built_qemu():
-    """The command that runs the QEMU that was built in the cache, or the Debian
-    tree's with the cache's plug-in; None without either. For a user the newer
-    one: "make run" makes the latter only."""
+    """The command that runs the cache's QEMU, or None.
+
+    The cache may have a QEMU with the device built in, and a plug-in for the
+    Debian tree's QEMU. Outside the build's root the newer of the two is used,
+    because "make run" builds the plug-in only.
+    """
     binary = cache() / "build/qemu" / BINARY
     plugin = cache() / "build/qemu-plugin"
     made = [path for path in (binary, plugin / WRAPPER)
@@ -97,8 +104,8 @@ def built_qemu():
 
 
 def qemu_command(wanted=None):
-    """The words that start QEMU: that of the caller, of $FAKERNIC_QEMU, the
-    packaged one, or the cache's."""
+    """The command line that starts QEMU. The first of these is used: WANTED,
+    $FAKERNIC_QEMU, the package's wrapper, the cache's QEMU."""
     wanted = wanted or os.environ.get("FAKERNIC_QEMU")
     if wanted:
         found = shutil.which(wanted)
@@ -117,7 +124,7 @@ def qemu_command(wanted=None):
 
 
 def ask_qemu(command, *words):
-    """What QEMU says to these words before it ends."""
+    """Run QEMU with WORDS as arguments until it exits; its output and status."""
     try:
         return subprocess.run(
             [*command, *words], stdin=subprocess.DEVNULL,
@@ -127,7 +134,7 @@ def ask_qemu(command, *words):
 
 
 def require_device(command):
-    """That this QEMU has the device, which a plain one has not."""
+    """Raise LabError unless this QEMU has the device fakernic."""
     listing = ask_qemu(command, "-device", "help")
     if listing.returncode:
         last = listing.stderr.strip().splitlines() or ["no message"]
@@ -139,8 +146,8 @@ def require_device(command):
 
 
 def tool(name):
-    """A program of the launcher's: the guest agent, which is brought into images
-    without it, and the wire with faults."""
+    """The path of a program of the launcher: the guest agent, which is copied
+    into images without one, or the relay, the wire with faults."""
     for path in (TOOLS_INSTALLED / name, cache() / TOOLS_BUILT / name):
         if path.exists():
             return path
@@ -149,8 +156,9 @@ def tool(name):
 
 
 def opened(path):
-    """A file that is to be written at the end, if one is named, else None: it is
-    opened before anything boots, so that no machine can put a link there."""
+    """PATH opened for writing; None if PATH is empty. The launcher writes the
+    file at its end, but opens it before a machine boots: a machine could put a
+    symbolic link there."""
     try:
         return open(path, "wb") if path else None
     except OSError as error:
@@ -158,8 +166,8 @@ def opened(path):
 
 
 def runs_with(pid, word):
-    """Whether the process PID is there and has WORD in its arguments: another
-    may have got its number."""
+    """Whether process PID exists and has WORD in its arguments. Another program
+    may have the same PID by now, so the arguments are compared."""
     try:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -168,16 +176,16 @@ def runs_with(pid, word):
 
 
 def free_memory():
-    """What programs may still take, in MiB."""
+    """The memory that is available to programs, in MiB."""
     text = Path("/proc/meminfo").read_text(encoding="utf-8")
     return int(re.search(r"^MemAvailable: +(\d+) kB", text, re.M)[1]) >> 10
 
 
 def why_no_kvm():
-    """The reason for which KVM is not used; None if it is.
+    """The reason why KVM cannot be used; None if it can.
 
-    That /dev/kvm opens is no proof: on some machines guests then hang at
-    boot. The processor's own flag is asked for as well.
+    On some machines /dev/kvm opens, but guests hang at boot. So the processor
+    must have the svm or vmx flag as well.
     """
     flags = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     if not re.search(r"^flags\s*:.*\b(svm|vmx)\b", flags, re.M):
@@ -194,7 +202,8 @@ def why_no_kvm():
 
 
 def accelerator():
-    """kvm where it works, else tcg; or what $FAKERNIC_ACCEL says."""
+    """The accelerator: $FAKERNIC_ACCEL if it is set, else kvm where it works,
+    else tcg."""
     wanted = os.environ.get("FAKERNIC_ACCEL")
     if wanted and wanted not in ("kvm", "tcg"):
         raise LabError("FAKERNIC_ACCEL is neither kvm nor tcg")
@@ -202,7 +211,7 @@ def accelerator():
 
 
 def acceleration(qemu, cpus):
-    """The value of -accel for this QEMU, the words that start it."""
+    """The value of -accel for CPUS processors. QEMU is the command that starts it."""
     accel = accelerator()
     if accel == "tcg" and cpus > 1:
         if LOSES.match(ask_qemu(qemu, "--version").stdout):

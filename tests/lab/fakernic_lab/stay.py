@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Machines that stay: up, exec, shell, console, status, down.
 
-What is known of them stands in a folder of the user's own, with a short name
-because it holds the machines' sockets.
+The state of these machines is kept in a folder that belongs to the user. Its
+name is short, because the path of a unix socket is limited to 107 bytes.
 """
 
 import fcntl
@@ -37,8 +37,8 @@ WIRE = "wire"               # in place of a machine
 
 
 def folder():
-    """Where the machines that stay have their sockets: it goes with them, so
-    it is always one of its own."""
+    """The folder of the sockets and the state of the machines that stay. 'down'
+    removes it, so it must contain nothing else."""
     base = (os.environ.get("FAKERNIC_LAB_STATE") or
             os.environ.get("XDG_RUNTIME_DIR") or "/tmp")
     return Path(base).resolve() / f"fakernic-lab-{os.getuid()}"
@@ -51,7 +51,8 @@ def state_file():
 # ---- up ----------------------------------------------------------------------
 
 def require_own(path):
-    """That nobody else can have put there what we then believe."""
+    """Raise LabError unless PATH is a folder that only this user can enter. Only
+    then is its content trusted."""
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or (
             found.st_mode & 0o077):
@@ -60,7 +61,7 @@ def require_own(path):
 
 
 def make_folder():
-    """Makes the folder, which must be the user's own."""
+    """Make the folder if it is missing; it must belong to the user alone."""
     path = folder()
     if not places.holds_sockets(path):
         raise LabError(f"{path} is too long a name for the sockets in it: set "
@@ -77,7 +78,7 @@ def make_folder():
 
 @contextmanager
 def alone(path):
-    """Nobody else starts machines meanwhile."""
+    """Inside the with, no other 'up' of this user can start machines."""
     handle = os.open(path, os.O_RDONLY)
     try:
         try:
@@ -93,7 +94,7 @@ def alone(path):
 
 
 def up(arguments):
-    """Starts machines that stay; their Nodes."""
+    """Start machines that stay, and return their Nodes."""
     sockets = make_folder()
     with alone(sockets):
         clear(sockets)
@@ -101,7 +102,7 @@ def up(arguments):
 
 
 def clear(sockets):
-    """Nothing is up, and what was is not left."""
+    """Remove what ended machines left behind. Raise LabError if one still runs."""
     if not state_file().exists():
         return
     lab = running()
@@ -113,8 +114,8 @@ def clear(sockets):
 
 
 def start(lab):
-    """What is known of them is there from the first: if this process is
-    killed, down still ends them."""
+    """Launch the lab and wait until it has booted. The state is saved before
+    that wait, so that 'down' can end the machines if this process is killed."""
     try:
         lab.launch()
         save(lab, ready=False)
@@ -133,7 +134,7 @@ def save(lab, ready):
 
 
 def write_state(state):
-    """In one step: others read it at any time."""
+    """Replace the file in one step, because other processes read it at any time."""
     new = state_file().with_suffix(".new")
     new.write_text(json.dumps(state, indent=1), encoding="utf-8")
     new.replace(state_file())
@@ -144,7 +145,7 @@ def read_state():
 
 
 def described(lab, ready):
-    """What another process needs to know of a lab."""
+    """The state of LAB that another process needs, ready for JSON."""
     return {"environment": lab.environment, "out": str(lab.out), "ready": ready,
             "record": lab.record, "whole": lab.records_are_whole(),
             "relay": lab.relay.pid if lab.relay else None,
@@ -158,10 +159,10 @@ def described(lab, ready):
                       for number, node in zip(lab.numbers, lab.nodes)]}
 
 
-# ---- those that are up ---------------------------------------------------------
+# ---- machines that are up ------------------------------------------------------
 
 class Running:
-    """A lab that another process has started."""
+    """A lab that another process has started, made from its saved state."""
 
     def __init__(self, state):
         self.environment = state["environment"]
@@ -226,7 +227,7 @@ def running():
 
 
 def recorded():
-    """Those that are up, and record."""
+    """The running lab; it must have been started with --timeline."""
     lab = running()
     if not lab.record:
         raise LabError("the machines that are up do not record: boot them by "
@@ -235,7 +236,8 @@ def recorded():
 
 
 def healthy():
-    """Those that are up, with all they complained of until now forgotten."""
+    """The running lab; every machine of it must run. Kernel complaints that are
+    on a console by now are ignored from here on."""
     lab = running()
     if not lab.ready:
         raise LabError("the machines are not up yet; if their 'fakernic-lab "
@@ -249,7 +251,7 @@ def healthy():
 
 
 def execute(options):
-    """exec: a command in one machine, or in all."""
+    """exec: run a command in one machine, or in all."""
     from .cli import show_verdict, split_commands, spread
     lab = healthy()
     commands = split_commands(options.command)
@@ -267,7 +269,7 @@ def execute(options):
 
 @contextmanager
 def raw_terminal():
-    """Every key goes through as it is."""
+    """Inside the with, the terminal passes every key on unchanged."""
     if not sys.stdin.isatty():
         yield
         return
@@ -280,7 +282,7 @@ def raw_terminal():
 
 
 def shell(options):
-    """shell: a login shell at a terminal."""
+    """shell: run a login shell of a machine in this terminal."""
     lab = healthy()
     node = lab.node(options.node)
     size = shutil.get_terminal_size()
@@ -296,7 +298,8 @@ def shell(options):
 
 
 def type_into(job):
-    """What is typed goes to a command until either ends."""
+    """Send the standard input to JOB until the command ends. At the end of the
+    input, only wait for the command."""
     typing = True
     while not job.ended.wait(0 if typing else PAUSE_S):
         if typing and select.select([0], [], [], PAUSE_S)[0]:
@@ -306,7 +309,7 @@ def type_into(job):
 
 
 def console(options):
-    """console: the serial line, until Ctrl-]."""
+    """console: connect the terminal to a serial console, until Ctrl-]."""
     node = healthy().node(options.node)
     with open(node.vm.sockets / "console.lock", "w", encoding="utf-8") as lock:
         try:
@@ -323,7 +326,7 @@ def console(options):
 
 
 def talk(line):
-    """Between the terminal and a socket, until either ends."""
+    """Copy between the terminal and a socket until either ends."""
     while True:
         ready = select.select([0, line], [], [])[0]
         if line in ready:
@@ -339,7 +342,7 @@ def talk(line):
 
 
 def wire_faults(lab, rules):
-    """Gives ends of the wire more rules; all they have, a line each."""
+    """Add fault rules to ends of the wire. Return all their rules, one a line."""
     if not lab.relay:
         raise LabError("the machines are joined with nobody between them who "
                        "could harm frames: boot them with --pcap or --loss")
@@ -351,11 +354,12 @@ def wire_faults(lab, rules):
 
 
 def fault(options):
-    """fault: rules for a device or the wire, and how often each was hit."""
+    """fault: add rules to a device or the wire, and print how often each was hit."""
     lab = running()
     if options.node == WIRE:
         print(wire_faults(lab, options.rule), end="")
-        if options.rule and lab.relay.pid:  # of what it loses no record knows
+        # The relay loses frames without an event in any record.
+        if options.rule and lab.relay.pid:
             write_state({**read_state(), "whole": False})
         return 0
     node = lab.node(options.node)
@@ -374,7 +378,7 @@ def status(_options):
 
 
 def down(_options=None):
-    """down: leaves behind what is known of them and ends them."""
+    """down: collect the results of the machines, then end them."""
     from .cli import report_timeline
     lab = running()
     try:

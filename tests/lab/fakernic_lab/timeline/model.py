@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The model: what belongs together in the records of some machines. Packets are
-matched from sender to receiver; a work request is its doorbell, WQE, packets,
-their answers and its completion, in whatever machine. What does not fit is
-reported, as is an effect before its cause.
+"""The model: finds which events in the records of several machines belong together.
+
+Each sent packet is matched with its arrivals. A work request consists of its
+doorbell, WQE, packets, their answers and its completion, in all machines. The model
+reports events that match nothing, and every effect that comes before its cause.
 """
 
 from bisect import bisect_right
@@ -11,23 +12,23 @@ from collections import Counter, defaultdict, deque
 from .wire import Wire
 
 NONE = 0xffffffff
-# What a rule can do to a frame that then arrives nowhere.
+# Actions of a fault rule after which no receiver accepts the frame.
 GONE = ("drop", "corrupt", "truncate")
 POST, POLL = 1, 2       # steps of marks
-RECEIVE = 0x80          # the bit of a completion's opcode
-COMPLETION = 1          # the type of an event
+RECEIVE = 0x80          # this bit of a CQE's opcode marks a receive
+COMPLETION = 1          # the event type of an EQE for a CQ
 COMMANDS = 0            # the vector of the command queue
-# What a packet makes the device do at once.
+# Events that a packet causes in the device at once.
 DEEDS = ("recv_wqe", "dma_write", "cqe", "cqe_visible", "eqe", "nak_tx",
          "nak_rx")
-# Opcodes, without the service's bits.
+# The opcodes of responses, without the bits of the transport service.
 RESPONSES = range(0x0d, 0x13)
 RESTED = ("rests", "resumed")
-RELIABLE = (0, 5)       # services that have them: RC, XRC
+RELIABLE = (0, 5)       # the services with responses: RC, XRC
 READ_REQUEST, ACK = 0x0c, 0x11
-SEQUENCE_ERROR = 0x60   # the syndrome of such a NAK
-# Limits of a search: READs for the one of a response, and packets of one PSN for
-# the one that arrives.
+SEQUENCE_ERROR = 0x60   # the syndrome of a NAK for a missing packet
+# Search limits: the READs that a response may belong to, and the packets of one PSN
+# that an arrival may belong to.
 READS_OPEN = 1024
 SAME_OPEN = 256
 SQ_NAMES = {1: "SEND", 2: "SEND", 3: "SEND", 4: "WRITE", 5: "WRITE", 6: "READ",
@@ -40,33 +41,33 @@ def is_answer(opcode):
 
 
 def psn_ahead(psn, other):
-    """Of two that run through 24 bits."""
+    """Whether a PSN is ahead of another. PSNs wrap around at 24 bits."""
     return 0 < (psn - other) & 0xffffff < 0x800000
 
 
 def ahead(index, other):
-    """Of two that run freely through 32 bits."""
+    """Whether an index is ahead of another. Indexes wrap around at 32 bits."""
     return 0 < (index - other) & 0xffffffff < 0x80000000
 
 
 class Packet:
-    """A frame that was sent, and what became of it."""
+    """A frame that was sent, with its arrivals."""
 
     def __init__(self, tx, target, asks=False):
         self.tx = tx
         self.asks = asks            # requests an acknowledgement
-        self.target = target        # the machine it goes to, None: not known
-        self.rx = []
-        self.fault = None           # the rule's event that hit it
-        self.request = None         # of which it is, or which it answers
+        self.target = target        # the machine it goes to; None: unknown
+        self.rx = []                # its arrivals
+        self.fault = None           # the event of the rule that hit it
+        self.request = None         # the request that it belongs to, or answers
         self.number = 0             # in the request: 1, 2, ...; 0: an answer
-        self.own = []               # what was done for it, or because of it
+        self.own = []               # other events that belong to it
 
     def lost(self):
         return not self.rx
 
     def gone(self):
-        """A rule dropped it, or corrupted it so that its receiver dropped it."""
+        """Whether a rule dropped it, or damaged it so that its receiver did."""
         return (bool(self.fault) and self.fault.action in GONE and
                 self.lost())
 
@@ -75,10 +76,10 @@ class Packet:
 
 
 class Flight:
-    """The packets that were sent, as what comes of them is looked for."""
+    """Finds the sent packets that an arrival or a fault may belong to."""
 
     def __init__(self):
-        self.last = {}              # (node, QP, PSN) -> the last one
+        self.last = {}              # (node, QP, PSN) -> the last packet
         self.waiting = defaultdict(lambda: deque(maxlen=SAME_OPEN))
 
     def add(self, packet):
@@ -87,7 +88,7 @@ class Flight:
         self.waiting[packet.target, tx.peer, tx.psn].append(packet)
 
     def to(self, event):
-        """Those that an event at their receiver may be of, the oldest first."""
+        """The packets that EVENT at their receiver may belong to, oldest first."""
         found = [packet for target in (event.node, None) for packet in
                  self.waiting.get((target, event.qpn, event.psn), ())
                  if packet.tx.loopback == (event.node == packet.tx.node)]
@@ -103,7 +104,7 @@ class WorkRequest:
         self.packets = []
         self.answers = []
         self.cqe = self.visible = None
-        self.own = []               # other events of its, in any machine
+        self.own = []               # its other events, in any machine
 
     def what(self):
         return SQ_NAMES.get(self.wqe.opcode, f"opcode {self.wqe.opcode}")
@@ -112,11 +113,11 @@ class WorkRequest:
         return f"{self.node}: WR {self.index} of QP {self.qpn}"
 
     def all_packets(self):
-        """Those there and those back."""
+        """Its own packets and their answers."""
         return self.packets + self.answers
 
     def events(self):
-        """All of it in order of time: (event, packet or None)."""
+        """All its events in order of time: (event, packet or None)."""
         found = [(event, None) for event in
                  (self.post, self.doorbell, self.wqe, self.cqe, self.visible, *self.own)
                  if event]
@@ -131,19 +132,19 @@ class WorkRequest:
 
 
 class Chain:
-    """What led to an event and an interrupt, at one machine: each must have a
-    cause of its own, which no other has used up."""
+    """The causes of events and interrupts of one machine. Each event and each
+    interrupt must have its own cause; no cause counts twice."""
 
     def __init__(self):
-        self.visible = {}               # CQ -> the last entry
-        self.arms = defaultdict(list)   # CQ -> from which entries on it tells
-        self.written = {}               # EQ -> how many entries
+        self.visible = {}               # CQ -> its last visible entry
+        self.arms = defaultdict(list)   # CQ -> consumer indexes of pending arms
+        self.written = {}               # EQ -> number of entries written
         self.vectors = {}               # EQ -> its vector
-        self.owed = set()               # vectors that have a cause
-        self.spoilt = False             # a rule makes some without a cause
+        self.owed = set()               # vectors whose next interrupt has a cause
+        self.spoilt = False             # a rule adds events without a cause
 
     def wrong(self, event):
-        """What is wrong with the next event; None: nothing."""
+        """The fault in the next event, in words; None if it is correct."""
         look = getattr(self, f"see_{event.kind}", None)
         found = look(event) if look else None
         return None if self.spoilt else found
@@ -197,9 +198,13 @@ class Chain:
 
 class Model:
     def __init__(self, records, whole=True):
-        """RECORDS: node -> events. WHOLE: of all machines, from the first
-        event on, and the wire loses nothing; else frames may come from where no
-        record is, and go there. One that rested meanwhile is not whole."""
+        """RECORDS: node -> events.
+
+        WHOLE: all machines have a record from their first event on, and the
+        wire loses no frame without a rule. Otherwise frames may come from, or
+        go to, a machine without a record. A recorder that was paused leaves a
+        gap, so its record is not whole.
+        """
         self.records = records
         self.whole = whole and not any(
             event.kind in RESTED for events in records.values()
@@ -211,9 +216,11 @@ class Model:
         self.newest = {}                # (from, to) -> number of a tx
         self.asked = {}                 # (node, QP, PSN) -> request
         self.reads = defaultdict(list)  # (node, QP) -> their packets
-        self.lags = defaultdict(list)   # node -> from a CQE to its poll
-        self.missed = {}                # (node, tx of such a NAK) -> its cause
-        self.answered = {}              # (node, CQE's number) -> PSN, by then
+        self.lags = defaultdict(list)   # node -> times from a CQE to its poll
+        # (node, number of a NAK's tx) -> the arrival that caused the NAK
+        self.missed = {}
+        # (node, number of a CQE) -> the newest PSN answered before it
+        self.answered = {}
         self.match_packets()
         for node in records:
             self.find_requests(node)
@@ -228,8 +235,8 @@ class Model:
     # ---- packets -----------------------------------------------------------
 
     def match_packets(self):
-        """A frame and its arrivals, by machines, destination, PSN and opcode,
-        in order."""
+        """Match frames with their arrivals, in order of time: by machines,
+        destination QP, PSN and opcode."""
         times = sorted((event for events in self.records.values()
                         for event in events
                         if event.kind in ("tx", "rx", "fault")),
@@ -254,8 +261,8 @@ class Model:
 
     @staticmethod
     def arrivals_left(times):
-        """From each arrival on, how many there are of its kind before one more
-        is sent."""
+        """For each arrival: how many equal packets arrive, it included, before
+        another one is sent. Equal: the same destination QP, PSN and opcode."""
         count, left = Counter(), {}
         for event in reversed(times):
             if event.kind == "tx":
@@ -272,11 +279,16 @@ class Model:
                                                             packet.tx.node)
 
     def arrive(self, rx, waiting, left):
-        """A wire keeps the order: what was sent before a packet that has come
-        is lost, unless a rule held it. Where the wire loses frames, and less
-        come than were sent, the first of them are lost. What is left over is a
-        duplicate; or late, if the wire does not keep the order; or spoilt, and
-        taken all the same, as its ICRC was made right."""
+        """Find the packet that has arrived by the event RX; False if none fits.
+
+        A wire keeps the order. So a packet that was sent before one that has
+        arrived is lost, unless a rule held it back. If the wire loses frames,
+        and fewer arrive than were sent, the first ones count as lost.
+
+        If no packet is left, the arrival is a duplicate, or late on a wire
+        that does not keep the order. A corrupted packet is a candidate only if
+        no other is: a rule may have corrected its ICRC.
+        """
         sent = [packet for packet in waiting if self.comes_from(rx, packet)]
         candidates = ([packet for packet in sent if not packet.gone()] or
                       [packet for packet in sent
@@ -295,9 +307,12 @@ class Model:
         return True
 
     def blame(self, fault, flight):
-        """The frame that a rule hit: at tx the last of that QP. At rx it has
-        come as others do: it is the first that has not, and may yet; the last,
-        where the wire loses frames."""
+        """Find the packet that a rule hit.
+
+        At tx it is the last packet of that QP and PSN. At rx it is the first
+        one that has not arrived and still can; where the wire loses frames, it
+        is the last such packet.
+        """
         if fault.point == "tx":
             hit = [flight.last.get((fault.node, fault.qpn, fault.psn))]
         else:
@@ -362,9 +377,9 @@ class Model:
                     request.visible = event
 
     def see_mark(self, mark, posts, begun):
-        """Entries that were polled were there: a program may see one from when
-        the device begins to write it, before the device can note that it is
-        visible."""
+        """A polled entry must have been written before. The event "cqe" counts,
+        not "cqe_visible": a program may see the entry as soon as the device
+        writes it, before the device can record that it is visible."""
         if mark.step == POST:
             posts[mark.id] = mark
             return
@@ -387,7 +402,7 @@ class Model:
             packet.number = len(request.packets)
 
     def find_answers(self):
-        """An answer belongs to the request that has its PSN."""
+        """Assign each answer to the request that has its PSN."""
         for request in self.requests:
             for packet in request.packets:
                 way = packet.tx.node, packet.tx.qpn
@@ -408,14 +423,14 @@ class Model:
                     request.answers.append(packet)
 
     def asked_by(self, node, qpn, event, also_reads=True):
-        """The request of a QP that has the PSN of an event, as its own or as
-        that of a response."""
+        """The request of a QP whose packets have the PSN of EVENT, or, with
+        ALSO_READS, whose READ responses have it."""
         return self.asked.get((node, qpn, event.psn)) or (
             self.read_of(self.reads[node, qpn], event) if also_reads else None)
 
     def find_naks(self):
-        """That an answer says no: its words, and those of who got it; and that
-        a card asks again, be it told or not."""
+        """Assign events to requests: NAKs, at their sender and their receiver,
+        and the retransmissions, timeouts and probes of the requester."""
         said = defaultdict(list)
         for events in self.records.values():
             for event in events:
@@ -432,8 +447,8 @@ class Model:
                     request.own += said.pop((end.node, end.qpn, end.psn), [])
 
     def find_missed(self, node):
-        """NAKs that ask for what is missing: the PSN that they have is of a
-        packet that has not come, and they are told of by one behind it."""
+        """Find the cause of each NAK for a PSN sequence error. Its PSN is that
+        of the missing packet; its cause is the arrival of a later packet."""
         came, said = defaultdict(lambda: deque(maxlen=SAME_OPEN)), {}
         for event in self.records[node]:
             if event.kind == "rx":
@@ -449,20 +464,21 @@ class Model:
 
     @staticmethod
     def read_of(reads, event):
-        """The READ whose range of PSNs this is in: the last that begins before
-        it and was sent before it."""
+        """The READ whose range of PSNs contains that of EVENT: the last READ that
+        was sent before EVENT and does not begin at a later PSN."""
         at = bisect_right(reads, event.time, key=lambda packet: packet.tx.time)
         for packet in reversed(reads[max(0, at - READS_OPEN):at]):
             if (event.psn - packet.tx.psn) & 0xffffff < 0x800000:
                 return packet.request
         return None
 
-    # ---- what is done besides ----------------------------------------------
+    # ---- memory accesses, completions, interrupts --------------------------
 
     def find_deeds(self, node):
-        """Work at memory and for programs stands beside what it is for: a
-        packet's data are read just before it, what one brings is written just
-        behind it. An event is followed by its interrupt and its handler."""
+        """Assign memory accesses, completions and events to the packet next to
+        them in the record. The device reads a packet's data just before it
+        sends the packet, and writes received data just after the arrival. The
+        interrupt and the handler's doorbell follow the event."""
         ends = {end.number: packet for packet in self.packets
                 for end in (packet.tx, *packet.rx) if end.node == node}
         wqes = {request.wqe.number: request for request in self.requests
@@ -497,14 +513,15 @@ class Model:
 
     @staticmethod
     def polled(mark, unseen):
-        """Whose completions the program has taken."""
+        """Assign a mark POLL to the packets whose completions it has taken."""
         waiting = unseen[mark.id] if mark.step == POLL else ()
         while waiting and ahead(mark.index, waiting[0][0]):
             waiting.popleft()[1].own.append(mark)
 
     @staticmethod
     def tell(event, told):
-        """The interrupt of an entry, and the handler's doorbell behind it."""
+        """Assign an interrupt, or the doorbell of its handler, to the packet
+        that caused the EQ entry."""
         for eqn, (vector, packet) in list(told.items()):
             if event.kind == "interrupt" and event.vector == vector:
                 packet.own.append(event)
@@ -513,11 +530,11 @@ class Model:
                 packet.own.append(event)
                 del told[eqn]
 
-    # ---- what must hold ----------------------------------------------------
+    # ---- checks ------------------------------------------------------------
 
     def check_events(self, node):
-        """A completion is visible before its event is written, which is before
-        the interrupt and before the handler has seen it."""
+        """Check the order: a completion is visible, its event is written, then
+        come the interrupt and the doorbell of the handler."""
         chain = Chain()
         for event in self.records[node] if self.whole else ():
             wrong = chain.wrong(event)
@@ -539,9 +556,11 @@ class Model:
             self.check_request(request)
 
     def check_data(self, request):
-        """What a SEND brings is written before the receive is completed. Data
-        for the card's own memory are not on the bus: where there are none
-        before, there must be none behind."""
+        """Check that the data of a SEND are written before the receive completes.
+
+        Data for the card's own memory cause no event on the bus. So if no data
+        were written before the completion, none may be written after it.
+        """
         for cqe in self.receives_of(request):
             deeds = sorted((event for packet in request.packets
                             for event in packet.own if event.node == cqe.node),
@@ -561,7 +580,7 @@ class Model:
 
     @staticmethod
     def receives_of(request):
-        """The good completions at the other end."""
+        """The successful receive completions at the other end."""
         return [event for packet in request.packets for event in packet.own
                 if event.kind == "cqe" and event.opcode >= RECEIVE and
                 event.qpn == packet.tx.peer and not event.status]
@@ -572,8 +591,8 @@ class Model:
                                  f"{cause!r}")
 
     def check_lost(self):
-        """Without a rule: fine only at the end of a record, or where a frame
-        was for nobody here."""
+        """Report packets that no rule hit and that never arrived. Packets at the
+        end of the records, and packets to an unknown QP, are not reported."""
         end = min((events[-1].time for events in self.records.values()
                    if events), default=0)
         known = {event.qpn for events in self.records.values()
@@ -607,8 +626,9 @@ class Model:
             self.check_answered(request)
 
     def check_answered(self, request):
-        """What succeeds has been answered, up to its last packet or by the last
-        response; an answer to what is behind it says so, too."""
+        """Check that a successful request was answered before its completion: up
+        to its last packet or its last response. An answer with a later PSN
+        acknowledges it, too."""
         cqe = request.cqe
         psns = [packet.tx.psn for packet in request.packets
                 if packet.tx.opcode >> 5 in RELIABLE]
@@ -621,6 +641,6 @@ class Model:
             self.problems.append(f"completed before it was answered: {cqe!r}")
 
     def of_kind(self, name):
-        """Work requests of a name of SQ_NAMES that completed."""
+        """The completed work requests with this NAME of SQ_NAMES."""
         return [request for request in self.requests if request.visible and
                 request.what() == name]
