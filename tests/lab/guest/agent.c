@@ -2,22 +2,22 @@
 /*
  * fakernic-lab-agent: runs the host's commands in a guest.
  *
- * Serves every virtio port named org.fakernic.lab.N, a process each, which
- * runs one command at a time. Both ways go lines of text:
+ * Serves every virtio port named org.fakernic.lab.N with a process of its own,
+ * which runs one command at a time. Host and agent exchange lines of text:
  *
  *   from the host  hello NONCE         start a new session; kill a running command
  *                  run ARGV            start a command
  *                  pty ROWS COLS ARGV  start it at a terminal
- *                  in DATA             to its standard input; without DATA
- *                                      that ends
- *                  size ROWS COLS      of its terminal
+ *                  in DATA             write to its standard input; without
+ *                                      DATA: close that
+ *                  size ROWS COLS      set the size of its terminal
  *   to the host    hello NONCE
- *                  pid NUMBER          it has started
- *                  out DATA, err DATA  what it prints
+ *                  pid NUMBER          the command has started
+ *                  out DATA, err DATA  its output
  *                  exit CODE           it has ended; 128 + the signal
  *
- * DATA is base64; ARGV is, too, of strings that each end with a NUL byte. A
- * command whose host goes away is killed with its process group.
+ * DATA is base64. ARGV is the base64 of strings that each end with a NUL byte.
+ * If the host disconnects, the command is killed with its process group.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -40,7 +40,7 @@
 #define PREFIX "org.fakernic.lab."
 #define PORTS_MAX 32
 #define LINE_SIZE (512 * 1024)
-#define CHUNK 12288 /* of what a command prints; a line is 4/3 of it */
+#define CHUNK 12288 /* bytes of output in a line, which has 4/3 of that */
 #define ARGS_MAX 1024
 #define END_OF_FILE 4 /* Ctrl-D, to a terminal */
 
@@ -53,11 +53,11 @@ static struct {
     int input;      /* its standard input; -1 if closed */
     int source[2];  /* its standard output and error; -1 if closed */
     int terminal;   /* its terminal, which input and source[0] are; or -1 */
-    char *line;     /* what came of the next line */
+    char *line;     /* received bytes that are not processed yet */
     size_t line_size;
-    char *pending;  /* what its standard input has not taken yet */
+    char *pending;  /* bytes not yet written to its standard input */
     size_t pending_size, pending_done;
-    bool ending;    /* close its standard input behind that */
+    bool ending;    /* close its standard input after them */
     char out[4 * CHUNK];
     size_t out_size;
 } s;
@@ -81,7 +81,7 @@ static size_t encode(char *to, const unsigned char *from, size_t size)
     return length;
 }
 
-/* In place; stops at the first byte that is no digit. */
+/* Decodes in place. Stops at the first byte that is not a digit of base64. */
 static size_t decode(char *text)
 {
     size_t length = 0;
@@ -124,7 +124,7 @@ static bool has_room(void)
     return s.out_size + 2 * CHUNK < sizeof(s.out);
 }
 
-/* Short lines; there is always room for one behind a chunk. */
+/* Adds a short line. forward() always leaves room for it: has_room(). */
 static void say(const char *word, const char *value)
 {
     s.out_size += (size_t)snprintf(s.out + s.out_size, 128, "%s %.100s\n", word,
@@ -186,7 +186,7 @@ static void end_command(void)
     close_all();
 }
 
-/* Reads what a source has; false if there was nothing now. */
+/* Sends output of the command to the host. False: there is none now. */
 static bool forward(int *source, const char *word)
 {
     unsigned char data[CHUNK];
@@ -205,7 +205,8 @@ static bool forward(int *source, const char *word)
     return true;
 }
 
-/* What it has printed before it ended, though its children go on. */
+/* Sends the output that is left when the command has ended. Its children may
+ * still run and keep the pipes open, so do not wait for their end. */
 static void drain(void)
 {
     static const char *const words[] = { "out ", "err " };
@@ -386,8 +387,8 @@ static void obey(char *line)
     }
 }
 
-/* Obeys the lines that are whole, one at a time while a command's standard
- * input is full. */
+/* Obeys complete lines. Stops while input is pending: there is only one buffer
+ * for bytes that the command has not read. */
 static void obey_lines(void)
 {
     char *end;
@@ -405,7 +406,7 @@ static void obey_lines(void)
     }
 }
 
-/* False when no host is there. */
+/* Reads from the port. False: no host is connected. */
 static bool listen_to_host(void)
 {
     ssize_t size = read(s.port, s.line + s.line_size, LINE_SIZE - s.line_size);
@@ -421,7 +422,7 @@ static bool listen_to_host(void)
     return true;
 }
 
-/* Until there is something to do; false if no host is there. */
+/* Waits at most 1 s for work. False: no host is connected. */
 static bool wait_for_work(bool host)
 {
     struct timespec soon = { .tv_sec = 1 };
@@ -447,8 +448,8 @@ static void nothing(int number)
     (void)number;
 }
 
-/* Signals arrive in wait_for_work() only: SIGCHLD, and SIGIO, by which the
- * port tells that a host came. */
+/* Unblocks signals only in wait_for_work(): SIGCHLD, and SIGIO, with which the
+ * port reports that a host has connected. */
 static void hear_signals(void)
 {
     sigset_t all;
@@ -512,7 +513,8 @@ static bool is_ours(const char *port)
     return found;
 }
 
-/* Serves the ports that nobody serves; returns how many are served. */
+/* Serves the ports that are not served yet. Returns the number of served
+ * ports. */
 static int serve_ports(void)
 {
     static char served[PORTS_MAX][32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A capture in the format of pcap, which grows while others read it. */
+/* A capture in pcap format. Other programs may read it while it grows. */
 #ifndef RELAY_CAPTURE_H
 #define RELAY_CAPTURE_H
 
@@ -10,16 +10,16 @@
 
 typedef struct Capture {
     FILE *file;                 /* NULL: nothing is captured */
-    bool fresh;                 /* not all is in the file yet */
+    bool fresh;                 /* some frames are not in the file yet */
 } Capture;
 
-/* Begins a file, none if the path is empty; false: errno says why. */
+/* Creates the file; none if the path is empty. False: see errno. */
 bool capture_open(Capture *c, const char *path);
 
-/* A frame, as of now. */
+/* Adds a frame with the current time. */
 void capture_add(Capture *c, const uint8_t *frame, size_t len);
 
-/* All of it is in the file. One that cannot grow ends, and stderr says so. */
+/* Writes all frames to the file. An error is reported and ends the capture. */
 void capture_flush(Capture *c);
 
 #endif

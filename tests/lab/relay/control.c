@@ -72,7 +72,7 @@ static int control_digit(char c)
            c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* In place; the number of bytes, or 0: it is not hexadecimal. */
+/* Decodes in place. Returns the number of bytes; 0: not hexadecimal. */
 static size_t control_bytes(char *text)
 {
     uint8_t *to = (uint8_t *)text;
@@ -106,7 +106,7 @@ static bool control_inject(Wire *w, WireEnd *e, char *text,
     return true;
 }
 
-/* VERB END TEXT; false: it is in 'error' what is wrong. */
+/* Carries out a line "VERB END TEXT". False: 'error' has the reason. */
 static bool control_line(Wire *w, char *line, char error[ROCE_FAULT_ERROR])
 {
     char *name = strchr(line, ' ');
@@ -159,7 +159,7 @@ static void control_answer(Client *client, const Wire *w, const char *error)
     fclose(to);
 }
 
-/* Obeys the whole lines, up to one that cannot be: that is answered. */
+/* Carries out complete lines, up to the first invalid one: that is answered. */
 static void control_obey(Client *client, Wire *w)
 {
     char error[ROCE_FAULT_ERROR];

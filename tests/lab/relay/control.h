@@ -4,7 +4,7 @@
  * side down, and gets one answer:
  *
  *      rules END RULE[; RULE]...       fault rules for an end: faults.h
- *      inject END HEX                  a frame that comes to the end
+ *      inject END HEX                  send a frame to the end
  *
  * The answer is "error: ..." for the first invalid line; later lines are not
  * carried out. Otherwise it has a line "END frames=N lost=N" for each end: the
@@ -19,9 +19,9 @@
 #define CONTROL_CLIENTS 8
 
 typedef struct Client {
-    int fd;                     /* -1: nobody */
+    int fd;                     /* -1: no client */
     uint32_t watched;           /* the events that epoll reports */
-    char *line;                 /* what came of the next one */
+    char *line;                 /* received bytes, not yet carried out */
     size_t len;
     char *answer;               /* NULL: there is none yet */
     size_t sent, size;
@@ -31,7 +31,7 @@ typedef struct Control {
     int listener;
     uint32_t listened;          /* the events that epoll reports */
     Client clients[CONTROL_CLIENTS];
-    unsigned next;              /* whose place is taken next */
+    unsigned next;              /* the place of the next client */
 } Control;
 
 /* Listens at 'path'. False: errno has the reason. */
@@ -43,7 +43,7 @@ void control_accept(Control *c);
 /* Carries out received lines or sends more of the answer, then closes. */
 void control_talk(Client *client, Wire *w);
 
-/* The events of the client to wait for. */
+/* The events of this client that epoll has to report. */
 uint32_t control_wants(const Client *client);
 
 #endif

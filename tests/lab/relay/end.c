@@ -11,11 +11,11 @@
 
 #define LENGTH_SIZE 4
 #define READ_SIZE   (1u << 18)
-/* A frame that has come in part, and what is read behind it. */
+/* Room for an incomplete frame and for one read after it. */
 #define INPUT_SIZE  (LENGTH_SIZE + END_FRAME_MAX + READ_SIZE)
 /*
- * Twice the limit, so that what waits is seldom moved to the front; and some
- * copies of the frame that has filled it.
+ * Twice the limit, so that queued bytes are seldom moved to the front, plus
+ * room for copies of the frame that reaches the limit.
  */
 #define OUTPUT_SIZE (2 * END_OUTPUT_LIMIT + 8 * (LENGTH_SIZE + END_FRAME_MAX))
 
@@ -59,14 +59,14 @@ static RoceTime end_patience(const End *e, RoceTime now)
     return patience < END_WAIT_MIN_NS ? 0 : patience;
 }
 
-/* It is full: the others wait from now on. */
+/* The end is full: the other ends wait for it from now on. */
 static void end_begin_wait(End *e, RoceTime now)
 {
     e->full_since = now;
     e->wait_ends = now + end_patience(e, now);
 }
 
-/* They have waited until now, or until their patience ended. */
+/* The wait is over. Its time, at most the patience, is added to the debt. */
 static void end_end_wait(End *e, RoceTime now)
 {
     if (e->full_since != END_NEVER && e->all) {
@@ -117,7 +117,7 @@ bool end_read(End *e)
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* What the length in front of the next frame says; its bytes are there. */
+/* The length field of the next frame, whose four bytes must be there. */
 static uint32_t end_length(const End *e)
 {
     const uint8_t *p = e->input + e->input_at;
@@ -138,7 +138,7 @@ ssize_t end_next(End *e, const uint8_t **frame)
 {
     uint32_t len = 0;
 
-    /* Frames of no bytes are none. */
+    /* Skip empty frames. */
     while (len == 0) {
         if (!end_has_frame(e)) {
             return 0;

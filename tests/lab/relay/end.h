@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * One QEMU's end of the wire, a socket of `-netdev stream`: each frame has its
- * length in front, 32 bits big-endian. What comes in and what waits to go out
- * is in two buffers of fixed size. An end is full when END_OUTPUT_LIMIT waits;
- * then the others wait for it. Between two ends that ends when it has taken
- * nothing for END_STUCK_NS. Among more, the time that they wait is its debt
- * (debt.h), which outlives its connection. An end that they no longer wait for
- * is stuck, and loses frames.
+ * One QEMU's end of the wire, a socket of `-netdev stream`. Each frame follows
+ * its length, 32 bits big-endian. The input and the output are buffers of a
+ * fixed size. An end is full when END_OUTPUT_LIMIT bytes wait in its output;
+ * then the other ends wait for it. With two ends the wait is over when the
+ * full end has read nothing for END_STUCK_NS. With more ends, the time that
+ * the others wait is added to its debt (debt.h), which outlives its connection,
+ * and the debt limits the wait. After the wait the end is stuck and loses
+ * frames.
  */
 #ifndef RELAY_END_H
 #define RELAY_END_H
@@ -17,31 +18,32 @@
 #include <sys/types.h>
 
 #define END_FRAME_MAX    (65536 + 4096)         /* QEMU's own limit */
-#define END_OUTPUT_LIMIT (1u << 22)             /* then it is full */
+#define END_OUTPUT_LIMIT (1u << 22)             /* bytes; then it is full */
 #define END_STUCK_NS     3500000000ll
-#define END_WAIT_MIN_NS  1000000ll              /* shorter waits are none */
+#define END_WAIT_MIN_NS  1000000ll              /* no shorter wait begins */
 #define END_NEVER        (-1)
 
 typedef struct End {
     const char *name;           /* of its QEMU */
     int listener;
-    int fd;                     /* -1: nobody is there */
+    int fd;                     /* -1: no QEMU is connected */
     uint32_t listened, watched; /* events of both; 0: none */
     uint8_t *input, *output;
-    size_t input_at, input_end; /* of the bytes that came */
-    size_t output_at, output_end;       /* of those that wait */
-    RoceTime full_since;        /* others wait; END_NEVER: it has room */
+    size_t input_at, input_end; /* the received bytes */
+    size_t output_at, output_end;       /* the bytes that wait */
+    RoceTime full_since;        /* END_NEVER: not full */
     RoceTime wait_ends;         /* from then on it is stuck */
     LinkDebt debt;
     LinkDebt *all;              /* of all ends; NULL: there are two */
-    uint32_t taken;             /* bytes, since they were last counted */
-    uint64_t frames;            /* it has sent */
-    uint64_t lost;              /* it did not take */
+    uint32_t taken;             /* bytes it read since the last wait */
+    uint64_t frames;            /* frames that it sent */
+    uint64_t lost;              /* frames that it did not receive */
 } End;
 
 /*
- * Listens at 'path', whose last part names the end; false: errno says why.
- * 'all' is the sum of the debts of all ends; NULL: there are two.
+ * Listens at 'path'. The part after its last dot names the end. False: errno
+ * has the reason. 'all' is the sum of the debts of all ends; NULL: there are
+ * two ends.
  */
 bool end_open(End *e, const char *path, LinkDebt *all);
 
@@ -54,26 +56,26 @@ void end_close(End *e, RoceTime now);
 /* Reads once. False: the connection is closed. */
 bool end_read(End *e);
 
-/* Has a whole frame come, or the length of one that cannot be? */
+/* Is a complete frame there, or an invalid length? */
 bool end_has_frame(const End *e);
 
 /*
- * The next frame that came; its length, or 0: there is no whole one, -1: it is
- * longer than any can be, so the end speaks another language. Good until the
- * end is read again.
+ * Takes the next received frame, which is valid until the next end_read().
+ * Returns its length. 0: no frame is complete. -1: the length is invalid, so
+ * the end does not speak this protocol.
  */
 ssize_t end_next(End *e, const uint8_t **frame);
 
-/* The frame waits to go out, or is lost, as the end is stuck or gone. */
+/* Queues the frame; or counts it as lost if the end is stuck or has left. */
 void end_queue(End *e, const uint8_t *frame, size_t len, RoceTime now);
 
-/* Sends what the socket takes. False: the connection is closed. */
+/* Sends as much as the socket accepts. False: the connection is closed. */
 bool end_flush(End *e, RoceTime now);
 
-/* Are there bytes that wait to go out? */
+/* Do bytes wait to be sent? */
 bool end_waits(const End *e);
 
-/* Full, and not stuck: the others are to wait for it. */
+/* Full and not stuck: do the other ends have to wait for it? */
 bool end_is_full(const End *e, RoceTime now);
 
 #endif

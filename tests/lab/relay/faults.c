@@ -5,13 +5,14 @@
 #include <stdlib.h>
 
 /*
- * Of the packets that an end has sent, as many are remembered at most: each in
- * the place that its PSN and its destination say, until another wants it.
+ * The number of sent packets that an end remembers, to count attempts. A hash
+ * of PSN, destination and opcode selects the place, which the next packet with
+ * that hash overwrites.
  */
 #define SENT_MAX    65536
 #define ATTEMPT_MAX 255
 
-/* What of the rule is nothing at a wire, or NULL. */
+/* The reason why a wire cannot apply the rule, or NULL. */
 static const char *faults_wrong(const RoceFaultRule *rule)
 {
     if (rule->at != ROCE_FAULT_TX && rule->at != ROCE_FAULT_RX) {
@@ -29,7 +30,7 @@ static const char *faults_wrong(const RoceFaultRule *rule)
     return NULL;
 }
 
-/* Whether a rule asks how often a packet was sent. */
+/* Does a rule match on how often a packet was sent? */
 static bool faults_ask_attempt(const Faults *f)
 {
     for (unsigned i = 0; i < f->rules.count; i++) {
@@ -75,7 +76,7 @@ void faults_print(const Faults *f, const char *name, FILE *to)
     }
 }
 
-/* How often this packet was sent, with this time; 1 where it is forgotten. */
+/* How often this packet was sent, this time included; 1: not remembered. */
 static uint8_t faults_attempt(Faults *f, const RoceFaultSubject *s)
 {
     const uint64_t packet = (uint64_t)s->peer << 32 | (uint64_t)s->psn << 8 |

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The fault rules of one end, in the words of the device's
- * (qemu-hw/fault/rules.h): at=tx judges the frames that it sends, at=rx those
- * that come to it. What a wire cannot know or do is refused.
+ * The fault rules of one end, in the language of the device's rules
+ * (qemu-hw/fault/rules.h). at=tx judges the frames that the end sends, at=rx
+ * those that are sent to it. Rules that a wire cannot apply are refused.
  */
 #ifndef RELAY_FAULTS_H
 #define RELAY_FAULTS_H
@@ -13,13 +13,13 @@
 
 typedef struct Faults {
     RoceFaults rules;
-    uint64_t *sent;             /* packets, for attempt=; NULL: no rule asks */
+    uint64_t *sent;             /* for attempt=; NULL: no rule has it */
 } Faults;
 
-/* As roce_fault_add(), of the rules that a wire can keep. */
+/* As roce_fault_add(), but refuses rules that a wire cannot apply. */
 bool faults_add(Faults *f, const char *text, char error[ROCE_FAULT_ERROR]);
 
-/* Each rule in words, a line "NAME id=..." with its counters. */
+/* Prints each rule as a line "NAME id=...", with its counters. */
 void faults_print(const Faults *f, const char *name, FILE *to);
 
 /* The rule that the frame hits at this point, or NULL. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Frames that go on later. */
+/* Delayed frames. */
 #include "held.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void heap_put(Heap *h, size_t at, Held *held)
     held->at = at;
 }
 
-/* Moves it towards the top as far as it belongs there. */
+/* Moves an item towards the top until the heap is in order. */
 static void heap_rise(Heap *h, Held *held)
 {
     size_t at = held->at;
@@ -30,7 +30,7 @@ static void heap_rise(Heap *h, Held *held)
     heap_put(h, at, held);
 }
 
-/* From the top away from it. */
+/* Places an item at the top and moves it down until the heap is in order. */
 static void heap_sink(Heap *h, Held *held)
 {
     size_t at = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Frames that go on later. The first to go is at the top of a heap.
+ * Delayed frames, in a heap with the next one that is due at the top.
  */
 #ifndef RELAY_HELD_H
 #define RELAY_HELD_H
 
 #include "fault/rules.h"
 
-/* Where a frame is on its way. */
+/* A point on the way of a frame. */
 typedef struct Place {
     RoceFaultPoint point;       /* tx: it leaves 'from'; rx: it comes to 'to' */
     unsigned from, to;
@@ -16,9 +16,9 @@ typedef struct Place {
 typedef struct Held {
     Place place;
     RoceTime due;
-    uint64_t serial;            /* among those of one time the first goes */
-    size_t at;                  /* in the heap */
-    uint64_t behind;            /* so many that pass, if it lets others */
+    uint64_t serial;            /* orders frames with the same time */
+    size_t at;                  /* its index in the heap */
+    uint64_t behind;            /* reorder: frames that still overtake it */
     size_t len;
     uint8_t frame[];
 } Held;
@@ -29,17 +29,17 @@ typedef struct Heap {
     uint64_t serial;
 } Heap;
 
-/* A frame that goes on at 'due'; NULL: there is no memory. */
+/* Adds a frame that continues at 'due'. NULL: out of memory. */
 Held *held_add(Heap *h, Place place, RoceTime due, const uint8_t *frame,
                size_t len);
 
-/* When the first is due; ROCE_TIME_NEVER: there is none. */
+/* The time at which the first is due; ROCE_TIME_NEVER: the heap is empty. */
 RoceTime held_deadline(const Heap *h);
 
-/* The first that is due by then, taken out of the heap, or NULL. */
+/* Takes the first frame that is due by 'now' out of the heap, or NULL. */
 Held *held_take(Heap *h, RoceTime now);
 
-/* It is due now, before any other. */
+/* Makes the frame due now, before all others. */
 void held_hurry(Heap *h, Held *held);
 
 #endif

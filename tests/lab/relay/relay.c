@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * fakernic-lab-relay CONTROL PCAP SOCKET...: a wire with faults between QEMUs,
- * one at each SOCKET, an end named by what is behind its last dot. CONTROL is
- * for rules and counters (control.h). PCAP, unless empty, is a file that gets
- * every frame as its sender sent it.
+ * one at each SOCKET. The part after the last dot of its path names the end.
+ * CONTROL is a socket for rules and counters (control.h). PCAP, unless empty,
+ * is a file that gets every frame as its sender sent it.
  *
- * Here are the ways in: sockets and the clock. Files call downwards: relay,
+ * This file handles the sockets and the clock. Files call downwards: relay,
  * control, wire, held, faults, end, capture, and debt of qemu-hw/link.
  */
 #include "control.h"
@@ -21,7 +21,8 @@
 #define EVENTS_MAX 64
 #define SECOND_NS  1000000000ll
 
-/* Whose event it is; epoll's word has it above the number of whose kind. */
+/* The source of an event. epoll's data has it in the upper 32 bits, and the
+ * number of the client or the end in the lower ones. */
 typedef enum Door {
     DOOR_CONTROL,
     DOOR_CLIENT,
@@ -43,7 +44,7 @@ static void relay_fail(const char *what)
     exit(1);
 }
 
-/* From now on epoll tells these of it, and nothing if there are none. */
+/* Makes epoll report these events of 'fd'; without events, remove 'fd'. */
 static void relay_watch(int fd, Door door, unsigned number, uint32_t *watched,
                         uint32_t events)
 {
@@ -95,7 +96,7 @@ static void relay_look_at_clock(void)
                      now.tv_nsec - relay.began.tv_nsec;
 }
 
-/* Wakes us then. */
+/* Sets the timer, which ends epoll_wait() at the deadline. */
 static void relay_set_clock(RoceTime deadline)
 {
     struct itimerspec at = { 0 };
@@ -122,7 +123,7 @@ static void relay_event(Door door, unsigned number)
         control_accept(&relay.control);
         break;
     case DOOR_CLIENT:
-        /* What came for one that has made room says nothing of who came. */
+        /* The event may be that of a client that was just replaced. */
         if (relay.control.clients[number].fd >= 0) {
             control_talk(&relay.control.clients[number], &relay.wire);
         }
@@ -132,7 +133,7 @@ static void relay_event(Door door, unsigned number)
         break;
     case DOOR_END:
         e = &relay.wire.ends[number].end;
-        /* First the frames that wait: a peer may have sent them and left. */
+        /* Frames that wait come first: a QEMU may have sent them and left. */
         if (e->fd >= 0 && wire_reads(&relay.wire, number) &&
             !end_has_frame(e) && !end_read(e)) {
             end_close(e, relay.wire.now);
@@ -193,13 +194,13 @@ static void relay_open(const char *control, const char *pcap, char **paths,
                       count > 2 ? &relay.wire.debts : NULL)) {
             relay_fail(paths[i]);
         }
-        /* The same rule hits other frames of each. */
+        /* A random rule must not hit the same frames of every end. */
         e->faults.rules.salt = (uint64_t)i << 32;
     }
     if (!capture_open(&relay.wire.capture, pcap)) {
         relay_fail(pcap);
     }
-    /* Last: a client that finds it finds the ends, too. */
+    /* Last: a client that finds the control socket finds all ends, too. */
     if (!control_open(&relay.control, control)) {
         relay_fail(control);
     }

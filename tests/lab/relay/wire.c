@@ -7,13 +7,16 @@
 
 #define ADDRESS_SIZE 6
 #define HEADER_SIZE  14
-/* Of one end, what rules hold at a time, about; then its frames wait. */
+/*
+ * Approximate limits of the frames of one end that rules hold. When one is
+ * reached, the end is not read until some of these frames have continued.
+ */
 #define HELD_MAX       16384
 #define HELD_BYTES_MAX (1u << 25)
 /* A reordered frame waits this long for others to pass. */
 #define REORDER_NS     100000000
 
-/* ---- who waits for whom -------------------------------------------------- */
+/* ---- waits for full ends ------------------------------------------------- */
 
 /* Is an end other than this one full? */
 static bool wire_another_full(const Wire *w, unsigned number)
@@ -34,7 +37,7 @@ bool wire_reads(const Wire *w, unsigned number)
            !wire_another_full(w, number);
 }
 
-/* Nobody is full: what was held may go on. */
+/* No end is full: held frames may continue. */
 static bool wire_is_free(const Wire *w)
 {
     return !wire_another_full(w, w->count);
@@ -70,7 +73,7 @@ static unsigned wire_place(const uint8_t *address)
     return (hash ^ hash >> 16) % WIRE_BEHIND;
 }
 
-/* The end behind which the address is; 'count' if nobody knows. */
+/* The end to which frames for the address go; 'count': not known. */
 static unsigned wire_known(const Wire *w, const uint8_t *address)
 {
     const unsigned place = wire_place(address);
@@ -91,21 +94,21 @@ static void wire_learn(Wire *w, const uint8_t *address, unsigned number)
     w->behind[place].known = true;
 }
 
-/* ---- what rules do ------------------------------------------------------- */
+/* ---- rules --------------------------------------------------------------- */
 
-/* Whose rules are about a frame at this place. */
+/* The end whose rules judge a frame at this place. */
 static WireEnd *wire_whose(Wire *w, Place place)
 {
     return &w->ends[place.point == ROCE_FAULT_TX ? place.from : place.to];
 }
 
-/* The frame that lets others pass there, if one does. */
+/* The reordered frame that waits at this place, or NULL. */
 static Held **wire_overtaken(Wire *w, Place place)
 {
     return &wire_whose(w, place)->overtaken[place.point == ROCE_FAULT_RX];
 }
 
-/* It goes on then; one for which there is no memory is lost. */
+/* Holds the frame until 'due'. NULL: out of memory, the frame is lost. */
 static Held *wire_hold(Wire *w, Place place, RoceTime due, const uint8_t *frame,
                        size_t len)
 {
@@ -118,7 +121,8 @@ static Held *wire_hold(Wire *w, Place place, RoceTime due, const uint8_t *frame,
     return held;
 }
 
-/* One at a time: others that are to, meanwhile, are among those that pass. */
+/* Holds a frame until 'by' others have passed. False: another one is held, so
+ * this frame passes it. */
 static bool wire_reorder(Wire *w, Place place, uint64_t by,
                          const uint8_t *frame, size_t len)
 {
@@ -134,7 +138,7 @@ static bool wire_reorder(Wire *w, Place place, uint64_t by,
     return true;
 }
 
-/* A frame has passed: is it the turn of the one that has let it? */
+/* Counts a frame that passed the reordered one, which may be due then. */
 static void wire_passed(Wire *w, Place place)
 {
     Held *held = *wire_overtaken(w, place);
@@ -146,7 +150,7 @@ static void wire_passed(Wire *w, Place place)
 
 static void wire_pass(Wire *w, Place place, const uint8_t *frame, size_t len);
 
-/* The rules at the place have let it pass. */
+/* Passes the frame on from this place, after its rules. */
 static void wire_onward(Wire *w, Place place, const uint8_t *frame, size_t len)
 {
     unsigned known;
@@ -166,7 +170,7 @@ static void wire_onward(Wire *w, Place place, const uint8_t *frame, size_t len)
     }
 }
 
-/* What the rules at the place say, and the way behind them. */
+/* Applies the rules at the place, then passes the frame on. */
 static void wire_pass(Wire *w, Place place, const uint8_t *frame, size_t len)
 {
     const RoceFaultRule *rule = faults_judge(&wire_whose(w, place)->faults,
@@ -239,7 +243,7 @@ static void wire_blame(WireEnd *e, RoceTime now)
     end_close(&e->end, now);
 }
 
-/* Passes on the frames of an end until one must wait. */
+/* Passes on the received frames of an end until one has to wait. */
 static void wire_take(Wire *w, unsigned number)
 {
     End *e = &w->ends[number].end;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The wire: frames from one end to the others. Between two ends all pass, with
- * more it is a switch that learns which address is behind which end.
+ * The wire: takes frames from one end to the others. With two ends all frames
+ * pass. With more it is a switch that learns the end of each address.
  *
  *      end --tx rules--> switch --rx rules--> end
  *
- * While an end is full the frames of the others wait, for a bounded time
- * (end.h); so do those of an end of which much is held by rules. Memory is
- * bounded.
+ * While an end is full the frames of the others wait, for a limited time
+ * (end.h). Frames of an end also wait while rules hold too many of its frames.
+ * So memory is limited.
  */
 #ifndef RELAY_WIRE_H
 #define RELAY_WIRE_H
@@ -23,9 +23,9 @@
 typedef struct WireEnd {
     End end;
     Faults faults;
-    Held *overtaken[2];         /* at tx, at rx: it lets others pass */
-    bool blamed;                /* it has sent what is no frame */
-    unsigned held;              /* frames of this end's */
+    Held *overtaken[2];         /* the reordered frame at tx, at rx */
+    bool blamed;                /* its invalid frame was reported */
+    unsigned held;              /* its frames that rules hold */
     size_t held_bytes;
 } WireEnd;
 
@@ -33,31 +33,31 @@ typedef struct Wire {
     WireEnd *ends;
     unsigned count;
     LinkDebt debts;             /* of all ends, if there are more than two */
-    RoceTime now;               /* since the wire began */
+    RoceTime now;               /* since the wire started */
     Capture capture;            /* of frames as they were sent */
-    Heap late;
-    /* Which address was behind which end, at the place its bytes say. */
+    Heap late;                  /* the held frames */
+    /* The end of each address; the hash of the address is the index. */
     struct {
         uint8_t address[6];
         bool known;
         uint8_t end;
     } behind[WIRE_BEHIND];
-    uint8_t spoilt[2][END_FRAME_MAX];   /* by the point */
+    uint8_t spoilt[2][END_FRAME_MAX];   /* changed copy, at tx, at rx */
 } Wire;
 
-/* Passes on what has come and what is due, as far as ends take it. */
+/* Passes on received frames and held frames that are due. */
 void wire_turn(Wire *w);
 
 /*
- * When the next turn is due if nothing comes: now, if one would do anything;
- * ROCE_TIME_NEVER.
+ * The time of the next turn if no event comes first: now if frames wait,
+ * ROCE_TIME_NEVER if none is needed.
  */
 RoceTime wire_deadline(const Wire *w);
 
-/* May the end be read, or are its frames to wait? */
+/* May the wire read from this end, or must its frames wait? */
 bool wire_reads(const Wire *w, unsigned number);
 
-/* A frame of nobody's comes to the end; false: nobody is there. */
+/* Sends the end a frame that no end sent. False: no QEMU is connected. */
 bool wire_inject(Wire *w, unsigned number, const uint8_t *frame, size_t len);
 
 /* The end of this name, or NULL. */
