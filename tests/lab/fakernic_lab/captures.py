@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One capture of all machines' frames out of one of each machine's, where nobody
-between them sees the frames of all.
+"""Merges the captures of all machines into one. It is needed if the machines share
+memory, because then no relay sees the frames of all.
 
-QEMU captures what a machine sends and receives, with the machine's clock: it
-runs as fast as the host's, which all share, but began at another time. Each
-frame that one machine has sent and another received bounds how far the clocks
-of the two are apart; by some thousand frames it is known to some microseconds,
-and no frame comes before one that it answers.
+QEMU captures the frames that a machine sends and receives, with the machine's
+clock. These clocks run at the same speed but started at different times. Each
+frame that one machine sent and another received limits the offset between their
+clocks. Some thousand frames limit it to some microseconds. In the merged capture
+no frame comes before one that it answers.
 """
 
 import heapq
@@ -17,24 +17,24 @@ from operator import itemgetter
 
 from .waiting import Waiting
 
-CAPTURE = "wire.pcap"           # of a machine, beside its console
+CAPTURE = "wire.pcap"           # a machine's file, next to its console
 HEAD = struct.Struct("<IHHiIII")
 FRAME = struct.Struct("<IIII")
 MAGIC, VERSION, SNAP_LENGTH, ETHERNET = 0xa1b2c3d4, (2, 4), 262144, 1
 MILLION = 1000000
 BUFFER = 1 << 20
-# Of frames that two machines have seen, those that are compared, at most.
+# The most frames of a machine that are compared with other machines.
 SAMPLE_MAX = 50000
-# A frame comes no later than this after it was sent (microseconds): the link
-# waits for 3.5 s, and a machine has as much again to look.
+# A frame arrives at most this long after it was sent (microseconds): the link
+# waits for 3.5 s, and a machine may take as long to read it.
 FORGET_US = 7 * MILLION
 # Clocks that are rounded to microseconds may differ by this much.
 ROUNDED_US = 2
-STOPPED = "stopping dump"       # QEMU's word for a disk that is full
+STOPPED = "stopping dump"       # QEMU prints this when the disk is full
 
 
 def frames(path):
-    """(microseconds, bytes) of each, as far as the file goes."""
+    """(microseconds, bytes) of each complete frame of the file."""
     with open(path, "rb", BUFFER) as file:
         file.seek(HEAD.size)
         while len(head := file.read(FRAME.size)) == FRAME.size:
@@ -45,9 +45,12 @@ def frames(path):
 
 
 class Sample:
-    """When a machine has sent and received frames, by what is in them; without
-    those that it has seen twice. Of many it is a part, the same of each
-    machine: the one of which the lowest bits of a hash are 0."""
+    """The times at which a machine sent and received frames, by their content.
+
+    Frames that the machine saw twice do not count. Of many frames the sample
+    takes those whose hash has zeros in its lowest bits, so that the samples of
+    all machines contain the same frames.
+    """
 
     def __init__(self, path, mac):
         self.mask = 0
@@ -68,16 +71,16 @@ class Sample:
                 for times in (self.sent, self.came))
 
     def least_until(self, other):
-        """The shortest time from a frame of this machine to its coming to the
-        other, by the clock of each; None if there is none."""
+        """The shortest time from sending a frame here to its arrival at OTHER,
+        each by its own clock; None if no frame was seen by both."""
         both = ((time, other.came.get(key)) for key, time in self.sent.items())
         return min((came - time for time, came in both
                     if None not in (time, came)), default=None)
 
 
 def bounds(samples):
-    """[a][b]: the clock of a is set forward by so much more than that of b at
-    most, if nothing comes before it is sent."""
+    """[a][b]: the most by which a's correction may exceed b's correction if no
+    frame is to arrive before it was sent; None: unlimited."""
     found = [[0 if a is b else a.least_until(b) for b in samples]
              for a in samples]
     count = range(len(samples))
@@ -92,9 +95,9 @@ def bounds(samples):
 
 
 def settings(samples, guesses):
-    """By how much the clock of each machine is to be set forward, and whether
-    that makes all fit. A guess holds for the first, and for each of which no
-    frame tells more."""
+    """The correction that is added to the clock of each machine, and whether all
+    frames are in order then. The first machine, and one without common frames,
+    keep their guesses."""
     most, found = bounds(samples), []
     fits = all(most[each][each] >= -ROUNDED_US * len(samples)
                for each in range(len(samples)))
@@ -114,7 +117,8 @@ def settings(samples, guesses):
 
 
 def guess(path, sample):
-    """What a capture was written last, it was written when the file was."""
+    """The correction of a clock by the file's time: the last frame was captured
+    when the file was last written."""
     return (os.stat(path).st_mtime_ns // 1000 - sample.last
             if sample.last is not None else 0)
 
@@ -125,8 +129,9 @@ def shifted(path, number, by):
 
 
 def sent_once(captures, forward):
-    """(microseconds, bytes) of each frame as it was sent: its sender sees it
-    first, as often as it sends it, others see it no more often."""
+    """(microseconds, bytes) of each frame, once for each time that it was sent.
+    The sender captures it first. Other machines capture it no more often than
+    the sender, so the highest count of one machine is the right one."""
     since, seen, before = 0, {}, {}
     for time, number, data in heapq.merge(
             *(shifted(path, *each) for path, *each in zip(
@@ -134,7 +139,7 @@ def sent_once(captures, forward):
         if time - since > FORGET_US:
             since, seen, before = time, {}, seen
         key = hash(data)
-        if key not in seen:     # by each machine, and how often it was sent
+        if key not in seen:     # count of each machine, then the highest
             seen[key] = before.get(key) or [0] * (len(captures) + 1)
         times = seen[key]
         times[number] += 1
@@ -144,10 +149,9 @@ def sent_once(captures, forward):
 
 
 def merge(captures, file):
-    """Writes into an open file a capture of all frames, once each, in the order in which they were
-    sent, out of those of machines: (file, the machine's address). Whether the
-    order is right for all: a machine that was stopped for a while has another
-    clock from then on."""
+    """Merge CAPTURES, pairs of a path and the machine's MAC address, into the
+    open FILE, in the order in which the frames were sent. Return whether that
+    order is right. It is not if a machine was paused, which changes its clock."""
     found = [each for each, _ in captures]
     samples = [Sample(*each) for each in captures]
     forward, fits = settings(samples, list(map(guess, found, samples)))
@@ -160,9 +164,9 @@ def merge(captures, file):
 
 
 def leave(path, machines, file=None):
-    """After the machines' end, the capture of all, into the FILE of this path
-    if it is open: MACHINES are pairs of a Machine and its address. Nothing is
-    raised."""
+    """Merge the captures after the machines have ended: into FILE, or into PATH
+    without one. MACHINES are pairs of a Machine and its MAC address. Errors are
+    printed, not raised."""
     captures = [(vm.directory / CAPTURE, bytes.fromhex(mac.replace(":", "")))
                 for vm, mac in machines]
     lines = [f"the capture of {vm.name} has not all frames: its disk is full"

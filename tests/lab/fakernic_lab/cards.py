@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The machines' own cards in place of a wire with faults (relay.py), where they
-share memory and nobody is between them. A frame that is lost on the wire is one
-that the card it comes to does not take.
+"""The machines' cards in the role of the relay (relay.py), for machines that share
+memory without a relay between them. The receiving card drops a frame that the wire
+is to lose.
 """
 
 import re
@@ -11,15 +11,15 @@ from .errors import LabError
 from .qmp import QMPError
 
 SEED = re.compile(r"\bseed=(\d+)")
-SEEDS = 1 << 63                 # that a rule may have
-APART = 1 << 32                 # the seeds of two machines
-# How the ids begin of rules that are the wire's, among others of a card.
+SEEDS = 1 << 63                 # limit of a rule's seed
+APART = 1 << 32                 # distance of the seeds of two machines
+# The prefix of the ids of rules that belong to the wire, not to the card.
 WIRES = "wire-"
 
 
 class Card(faults.DeviceRules):
-    """That of NODE, the machine of this number: the same rule hits other frames
-    at each."""
+    """The card of NODE. The seed of a rule depends on NUMBER, so that the same
+    rule does not hit the same frames at every card."""
 
     def __init__(self, node, number):
         super().__init__(node.vm, faults.NIC)
@@ -35,7 +35,7 @@ class Card(faults.DeviceRules):
 
 
 class Cards:
-    """The cards of NODES, a list that may yet grow, as the ends of a Relay."""
+    """The cards of NODES, with the methods of Relay. The list may still grow."""
 
     pid = None                  # no process
 
@@ -51,23 +51,23 @@ class Cards:
         return [known[name] for name in names or known]
 
     def add_rules(self, text, *names):
-        """Gives these machines' cards, or all, more rules, or takes some away
-        by "remove="."""
+        """Add rules to the cards of these machines, or to all. The rule
+        "remove=" removes some."""
         for card in self.chosen(names):
             card.tell(text)
 
     def words(self):
-        """(name, a rule with how often it was hit) of all."""
+        """(name, rule with its counter) of all rules of all cards."""
         return [(card.name, line) for card in self.chosen()
                 for line in card.text().splitlines()]
 
     def armed(self, *rules, way=None):
-        """Rules without id= are in force inside the with, at one card or all,
-        of which one at least is to hit each: see faults.armed()."""
+        """Inside the with, these rules without id= apply at one card or at all.
+        Each rule must be hit at one card at least: see faults.armed()."""
         return faults.armed_in(self.chosen([way] if way else ()), rules)
 
     def assert_alive(self):
-        """Each is its machine's, which is looked at itself."""
+        """Nothing to check: each card belongs to a machine, which is checked."""
 
     def stop(self):
-        """They end with their machines."""
+        """Nothing to do: the cards end with their machines."""

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where devices record: in memory, if there is room, else in the folder of
-their machine, where a link leads to it. Whatever is written to a file on a disk
-the kernel writes back every few seconds, and the first store into each of its
-pages from then on is a page fault, which stops the device for microseconds.
+"""The places of the devices' records: in memory if there is room, else in the folder
+of the machine. For a record in memory, that folder has a link.
+
+The reason is latency. The kernel writes a file on a disk back every few seconds.
+After that the first store into each of its pages causes a page fault, which stops
+the device for microseconds.
 """
 
 import errno
@@ -18,18 +20,18 @@ from pathlib import Path
 from . import places
 from .outputs import Folder, name_of
 
-RECORD = "record"               # of a device, beside its machine's console
-# x-record's file: qemu-hw/device/watch/record.h.
+RECORD = "record"               # a device's file, next to the console
+# The size of x-record's file: qemu-hw/device/watch/record.h.
 RECORD_BYTES = 4096 + (64 << 20) + (64 << 20)
 MEMORY = Path("/dev/shm")
 PREFIX = "fakernic-lab-"
-OWNER = ".of"                   # beside each: where the link to it is
+OWNER = ".of"                   # suffix of a file with the path of the link
 MIB = 1 << 20
-END_S = 2                       # in which a QEMU that was killed is gone
+END_S = 2                       # a killed QEMU has ended after this time
 
 
 def fits(count):
-    """Whether memory has room for twice this number of bytes."""
+    """Whether memory has room for twice the size of COUNT records."""
     try:
         room = os.statvfs(MEMORY)
     except OSError:
@@ -41,8 +43,7 @@ def fits(count):
 
 
 def prepare(paths):
-    """The files, that devices are to record in, are in memory if that has room
-    for all."""
+    """Make each of PATHS a link to a file in memory, if there is room for all."""
     reap()
     for path in paths if fits(len(paths)) else ():
         handle, name = tempfile.mkstemp(prefix=PREFIX, dir=MEMORY)
@@ -57,7 +58,7 @@ def owner_of(name):
 
 
 def in_memory(path):
-    """The file that a link leads to; None if it is no link of prepare()."""
+    """The file in memory that PATH links to; None if prepare() did not make it."""
     if not path.is_symlink():
         return None
     target = Path(os.readlink(path))
@@ -66,7 +67,8 @@ def in_memory(path):
 
 
 def open_ours(path, flags):
-    """An opener of our files alone, where anybody may put a pipe or a link."""
+    """An opener for this user's regular files only. Other users can create pipes
+    and links in the same folder."""
     number = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     found = os.fstat(number)
     if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
@@ -76,7 +78,7 @@ def open_ours(path, flags):
 
 
 def in_use(target, seconds=0):
-    """Whether a device still has the record when they are over."""
+    """Whether a device still uses the record after that many SECONDS."""
     deadline = time.monotonic() + seconds
     with open(target, "rb", opener=open_ours) as file:
         while True:
@@ -95,11 +97,11 @@ def remove(target):
 
 
 def leave(path):
-    """After the device's end: its record is where it was asked for, and no
-    longer in memory. What cannot be moved stays; nothing is raised."""
+    """Move the record from memory to PATH after its device has ended. If that
+    fails the record stays in memory; the error is printed, not raised."""
     target = in_memory(path)
     try:
-        # Another's, if a lab that was killed had the same folder.
+        # It may belong to another lab, if a killed one had the same folder.
         if target and not in_use(target, END_S):
             move(target, path)
     except OSError as error:
@@ -108,8 +110,8 @@ def leave(path):
 
 
 def move(target, path):
-    """By another process, which an interrupt from the terminal does not reach.
-    Most of a record is zeros, which take no room."""
+    """Move the record by a process of its own, so that Ctrl-C cannot interrupt it.
+    The copy is sparse, because most of a record is zeros."""
     folder, new = Folder(path.parent), f"{path.name}.new"
     with folder.create(new) as file:
         copy = subprocess.run(
@@ -126,22 +128,22 @@ def move(target, path):
 
 
 def forget(path):
-    """Nothing of a record that nobody has left stays in memory."""
+    """Remove the record from memory without keeping it."""
     target = in_memory(path)
     if target:
         remove(target)
 
 
 def reap():
-    """Nor of one whose folder is gone with the link to it."""
+    """Remove records from memory whose link no longer exists."""
     for owner in MEMORY.glob(f"{PREFIX}*{OWNER}"):
         target = owner.with_name(owner.name.removesuffix(OWNER))
         try:
             with open(owner, encoding="utf-8", opener=open_ours) as file:
                 told = file.read()
-            # Nothing yet: another launcher is about to say it.
+            # If the file is empty, another launcher is about to write it.
             if told and in_memory(Path(told)) != target and (
                     not target.exists() or not in_use(target)):
                 remove(target)
         except OSError:
-            pass                # another user's
+            pass                # it belongs to another user

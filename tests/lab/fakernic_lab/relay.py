@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A wire with faults: passes frames between QEMUs and lets some come to harm.
+"""A wire with faults: passes frames between QEMUs and applies fault rules to them.
 
-It is a program of its own, relay/relay.c, whose ends are `-netdev stream`
-sockets; with more than two it is a switch. What it does to frames is said by
-fault rules, the device's (qemu-hw/FAULTS.md): at=tx of what an end sends, at=rx
-of what comes to it. An end that reads slowly slows the others down; one that
-takes nothing for 3.5 s loses frames, among three or more one that stalls the
-others for more than a tenth of the time.
+The relay is a separate program, relay/relay.c. Its ends are sockets of `-netdev
+stream`; with more than two ends it is a switch. Its fault rules are those of the
+device (qemu-hw/FAULTS.md): at=tx applies to frames that an end sends, at=rx to
+frames that it receives.
+
+An end that reads slowly slows the others down. With two ends, one that reads
+nothing for 3.5 s loses frames. With more ends, one that stalls the others for more
+than a tenth of the time loses frames.
 """
 
 import os
@@ -25,13 +27,13 @@ from .outputs import limit_files
 CONTROL_S = 10
 START_S = 30
 ANSWER_SIZE = 1 << 16
-# Of relay/end.h: with what an end is full.
+# As in relay/end.h: an end with this many queued bytes is full.
 OUTPUT_LIMIT = 1 << 22
 REFUSED = "error: "
 
 
 class WayRules:
-    """The rules of one end, as faults.armed_in() takes them."""
+    """The rules of one end, with the methods that faults.armed_in() needs."""
 
     def __init__(self, relay, way):
         self.relay, self.way = relay, way
@@ -47,8 +49,9 @@ class WayRules:
 
 
 class Relay:
-    """A running relay. FOLDER gets its sockets: CONTROL, and one per way it is
-    sent from, whose names WAYS are; it ends with this process unless STAYS."""
+    """A running relay. WAYS are the names of its ends. FOLDER gets its sockets:
+    one for control, and one for each end. It ends with this process, unless it
+    STAYS."""
 
     def __init__(self, folder, ways, pcap=None, stays=False):
         self.attach(folder, ways)
@@ -90,12 +93,12 @@ class Relay:
         return self
 
     def ask(self, *lines):
-        """Says some lines (relay/control.h); the lines of the answer."""
+        """Send lines to the relay (relay/control.h); the lines of its answer."""
         answer = b""
         with socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(CONTROL_S)
             sock.connect(str(self.control))
-            # Of a line that is wrong it tells at once, and hears no more.
+            # After an invalid line the relay answers and reads no more.
             with suppress(BrokenPipeError):
                 sock.sendall("".join(f"{line}\n" for line in lines).encode())
                 sock.shutdown(socket.SHUT_WR)
@@ -109,40 +112,39 @@ class Relay:
         return text.splitlines()
 
     def counts(self):
-        """Way -> counter -> value: frames that were sent this way, and those
-        lost as the end of this name did not take them."""
+        """Way -> counter -> value: the frames that this end sent, and those that
+        were lost because it did not read them."""
         return {way: {name: int(value) for name, value in
                       re.findall(r"\b(\w+)=(\d+)", words)}
                 for way, words in self.words() if words.startswith("frames=")}
 
     def words(self):
-        """(way, what is said of it) of all ways."""
+        """(way, line of the answer about it) of all ways."""
         return [line.split(" ", 1) for line in self.ask()]
 
     def rules(self, way):
-        """The rules of a way, a line each, with how often each was hit."""
+        """The rules of a way, one a line, with how often each was hit."""
         return "".join(f"{words}\n" for name, words in self.words()
                        if name == way and words.startswith("id="))
 
     def add_rules(self, text, *ways):
-        """Gives these ways, or all, more rules, or takes some away by
-        "remove="."""
+        """Add rules to these ways, or to all. The rule "remove=" removes some."""
         words = text.replace("\n", ";")
         self.ask(*(f"rules {way} {words}" for way in ways or self.ways))
 
     def armed(self, *rules, way=None):
-        """Rules without id= are in force inside the with, for one way or all,
-        of which one at least is to hit each: see faults.armed()."""
+        """Inside the with, these rules without id= apply to one way or to all.
+        Each rule must be hit at one way at least: see faults.armed()."""
         ways = [way] if way else self.ways
         return faults.armed_in([WayRules(self, one) for one in ways], rules)
 
     def inject(self, frames, end=1):
-        """Sends frames of one's own to an end."""
+        """Send frames to an end that no machine has sent."""
         self.ask(*(f"inject {self.ways[end]} {frame.hex()}"
                    for frame in frames))
 
     def assert_alive(self):
-        """Raises GuestCrashed when it has ended: nobody hears anybody then."""
+        """Raise GuestCrashed if the relay has ended: then no frame arrives."""
         if not self.is_running():
             raise GuestCrashed("the wire between the machines is lost: its "
                                "process has ended")
