@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * RDMA WRITEs of 8 bytes there and back, as ib_write_lat does them, over
- * several cards by turns: so that all have the same luck with their machines
- * and host.
+ * RDMA WRITEs of 8 bytes there and back, as in ib_write_lat. Several cards take
+ * turns, so that load on the machines and the host affects all of them alike.
  *
  *      turns ROUNDS WRITES ADDRESS... [to HOST]
  *
- * ADDRESS is the IPv4 address of a card, of which the other end has one at the
- * same place. The end that names a HOST prints a line per turn: which card, the
- * median and the fastest tenth of the times there and back, in nanoseconds. The
- * card that begins a round is another each time.
+ * ADDRESS is the IPv4 address of a card. Both ends name their cards in the same
+ * order. The end that names a HOST prints a line per turn: the number of the
+ * card, then the median and the 10th percentile of the round-trip times, in
+ * nanoseconds. Each round begins with another card.
  */
 #include "meet.h"
 
 #define PORT      "7473"
 #define CARDS_MAX 8
-#define WARM_UP   20            /* rounds of which nothing is printed */
+#define WARM_UP   20            /* first rounds, which are not printed */
 #define TIMEOUT   14            /* 67 ms */
 #define RETRIES   7
-#define GID_S     20            /* within which a GID comes of an address */
+#define GID_S     20            /* limit until an address has its GID */
 #define WAIT_S    60
 
 struct card {
@@ -26,8 +25,8 @@ struct card {
     struct ibv_cq *cq;
     struct ibv_qp *qp;
     struct ibv_mr *mr;
-    volatile uint64_t *come;    /* what the peer writes, */
-    uint64_t *goes;             /* and what is written there */
+    volatile uint64_t *come;    /* the peer writes here */
+    uint64_t *goes;             /* source of the own WRITEs */
     struct address peer;
     uint64_t count;
 };
@@ -62,7 +61,7 @@ static bool has_gid(struct endpoint *end, const char *address)
     return false;
 }
 
-/* The card of an address; it may take a while until it has it. */
+/* Finds the card with this address, which may get its GID a little later. */
 static void find_card(struct endpoint *end, const char *address)
 {
     const double deadline = seconds_now() + GID_S;
@@ -167,7 +166,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* So many there and back; who is asked tells the time of each. */
+/* Makes round trips and measures each. 'asks': this end writes first. */
 static void take_turn(struct card *c, uint64_t *times, unsigned writes,
                       bool asks)
 {

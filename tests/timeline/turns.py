@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What something costs the latency of an RDMA WRITE of 8 bytes between two
-machines: cards with it, and one without, of one pair of machines, as pairs side
-by side differ by more; and turns of some milliseconds by one program (turns.c),
-as runs of perftest one after the other do, too. Each is compared with that of
-the card without in the same round, by median and by fastest tenth: where four
-threads that compute share few processors, nobody waited for one there. The
-machines boot again for each way to give the cards their parts, so that none has
-the better place for long.
+"""Measures the cost of a feature: its effect on the latency of an 8-byte RDMA WRITE
+between two machines.
 
-What counts is the range in which the median of these ratios lies with 95 %
-probability. All of it must be below a limit; as long as that lies in it there is
-one more cycle of boots, and in the end it is not shown."""
+Cards with the feature and one without it are in the same pair of machines, because
+two pairs differ by more than the feature costs. One program (turns.c) uses the cards
+in turns of some milliseconds, because successive runs of perftest differ by more,
+too. The latencies of a turn are compared with those of the card without the feature
+in the same round: their median, and their fastest tenth, in which no thread waited
+for a processor. The machines boot again with the cards in another order, so that no
+card always has the best place.
+
+The result is the range that contains the median of these ratios with 95 %
+probability. The whole range must be below a limit. While the limit is inside the
+range, there is another cycle of boots. If it is still inside after the last cycle,
+the test has shown nothing and fails."""
 
 import statistics
 import subprocess
@@ -26,17 +29,17 @@ from fakernic_lab.lab import Lab                        # noqa: E402
 from fakernic_lab.machine import Mount, Nic             # noqa: E402
 from fakernic_lab.net import mac, wires                 # noqa: E402
 
-NONE = "none"                   # the part of the card without
-ROUNDS, WRITES = 1200, 25       # of a boot; of a card's turn
-TURNS = "/turns"                # where the program is in the machines
+NONE = "none"                   # the part of the card without the feature
+ROUNDS, WRITES = 1200, 25       # rounds of a boot; WRITEs of a card's turn
+TURNS = "/turns"                # the program's folder in the machines
 TIMES = "/tmp/times"
-PORT = "7473"                   # at which it listens
+PORT = "7473"                   # the program listens at this TCP port
 NETWORK = "192.168.{card}.{number}"
 FIRST_NETWORK = 81
 QUANTILES = ("median", "fastest tenth")
-INSTALLED = "/cache/build/rdma-core-install"            # the guests' is a copy
-# Waits until all cards are there, and gives those with these MAC addresses an
-# IP address.
+INSTALLED = "/cache/build/rdma-core-install"    # the guests have a copy of it
+# Waits until all cards are there. Gives the cards with these MAC addresses their
+# IP addresses.
 ADDRESSES = """
 for try in $(seq 100); do
     set -- /sys/class/infiniband/*
@@ -55,8 +58,8 @@ done
 
 
 class Cards(Lab):
-    """Machines with a card for each of some PARTS, on a wire each, in another
-    order each SHIFT. Who derives from it says what is their own."""
+    """Machines with a card for each of PARTS, each on its own wire. SHIFT rotates
+    the order of the cards. A subclass defines the properties of a part."""
 
     def __init__(self, out, parts, shift):
         folder = out / "program"
@@ -66,7 +69,7 @@ class Cards(Lab):
         self.wires = []
 
     def properties(self, name, part):
-        """Of the card with that part, of that machine: by name."""
+        """The device properties, by name, of the card of PART in a machine."""
         raise NotImplementedError
 
     def join(self):
@@ -85,7 +88,7 @@ class Cards(Lab):
         return mac(number + 16 * card)
 
     def addresses(self, number):
-        """Of a machine's cards."""
+        """The IP addresses of a machine's cards."""
         return [NETWORK.format(card=FIRST_NETWORK + card, number=number)
                 for card in range(len(self.parts))]
 
@@ -98,7 +101,7 @@ class Cards(Lab):
                                               cases=cases))
 
     def take_turns(self):
-        """Of each round, by part: (median, fastest tenth) in nanoseconds."""
+        """The latencies of each round, by part: (median, fastest tenth) in ns."""
         self.give_addresses()
         server, client = self.nodes
         words = [" ".join([f"{TURNS}/turns {ROUNDS} {WRITES}",
@@ -120,7 +123,7 @@ class Cards(Lab):
 
 
 def compiled(folder):
-    """The program of the turns, in a folder for the machines."""
+    """Compile turns.c into FOLDER, which the machines mount; return FOLDER."""
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(
         ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", folder / "turns",
@@ -131,7 +134,8 @@ def compiled(folder):
 
 
 def judge(found, limits, words):
-    """True: it costs little; False: too much; None: not shown."""
+    """True: all costs are below their limits; False: one is above; None: a limit
+    is inside a range, so nothing is shown."""
     verdicts = []
     for (part, name), values in sorted(found.items()):
         low, high = median_range(values)
@@ -146,8 +150,9 @@ def judge(found, limits, words):
 
 
 def measure(boot, limits, words, cycles):
-    """Whether it is not shown that each part of LIMITS costs little. BOOT makes
-    the Cards of a shift; WORDS say what costs a part {}."""
+    """Return True on failure: a part of LIMITS costs too much, or nothing is
+    shown. BOOT makes the Cards of a shift. WORDS describe the feature; {} in them
+    stands for the part."""
     found = {}
     for cycle in range(cycles):
         for shift in range(len(limits) + 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Fault rules for a while: a test whose fault was never hit fails."""
+"""Fault rules for part of a test, which fails if one of them is not hit."""
 
 import itertools
 import re
@@ -11,11 +11,11 @@ SERIAL = itertools.count(1)
 
 
 class FaultMissed(AssertionError):
-    """A rule that nothing has hit: what it was to test was not tested."""
+    """No event hit a rule, so the test did not test anything."""
 
 
 def text_of(vm, device=NIC):
-    """The rules of a device in words, a line each."""
+    """The rules of a device as text, one a line."""
     return vm.qmp("qom-get", path=device, property="x-fault")
 
 
@@ -25,12 +25,12 @@ def by_id(text):
 
 
 def rules_of(vm, device=NIC):
-    """The same by their id."""
+    """The rules of a device: id -> line."""
     return by_id(text_of(vm, device))
 
 
 def hits(line):
-    """How often a rule, in words, was hit."""
+    """How often the rule in LINE was hit."""
     return int(re.search(r"\bhits=(\d+)", line).group(1))
 
 
@@ -39,7 +39,7 @@ def set_fault(vm, text, device=NIC):
 
 
 class DeviceRules:
-    """Those of a device, as armed_in() takes them."""
+    """The rules of a device, with the methods that armed_in() needs."""
 
     def __init__(self, vm, device):
         self.vm, self.device = vm, device
@@ -55,22 +55,23 @@ class DeviceRules:
 
 
 class Armed:
-    """Rules that are in force, the same at each keeper."""
+    """Rules that apply now. Each of KEEPERS, a device or an end of the wire, has
+    the same rules."""
 
     def __init__(self, keepers, names):
         self.keepers, self.names = keepers, names
 
     def lines(self):
-        """Of each rule, in the order they were given, its lines."""
+        """For each rule, in the given order, its lines at all keepers."""
         known = [by_id(keeper.text()) for keeper in self.keepers]
         return [[rules[name] for rules in known] for name in self.names]
 
     def hits(self):
-        """Of each rule, by all."""
+        """For each rule, the sum of its hits at all keepers."""
         return [sum(map(hits, lines)) for lines in self.lines()]
 
     def wait_for(self, wanted, seconds=20):
-        """Until hits() are those."""
+        """Wait until hits() returns WANTED."""
         deadline = time.monotonic() + seconds
         while self.hits() != wanted:
             assert time.monotonic() < deadline, self.lines()
@@ -82,8 +83,8 @@ class Armed:
 
 @contextmanager
 def armed_in(keepers, rules):
-    """See armed(). The same rules at each of KEEPERS, one of which at least is
-    to hit each."""
+    """As armed(), with the same rules at each of KEEPERS. Each rule must be hit at
+    one of them at least."""
     names = [f"armed{next(SERIAL)}" for _ in rules]
     words = "; ".join(f"id={name} {rule}" for name, rule in zip(names, rules))
     told = []
@@ -103,6 +104,6 @@ def armed_in(keepers, rules):
 
 
 def armed(vm, *rules, device=NIC):
-    """Rules without id= are in force inside the with. Raises FaultMissed at its
-    end if one was not hit; they are taken away in any case."""
+    """Inside the with, RULES without id= apply. At its end they are removed in any
+    case. Raise FaultMissed if one was not hit."""
     return armed_in([DeviceRules(vm, device)], rules)

@@ -39,7 +39,7 @@ PRINTING = threading.Lock()
 
 
 def print_to(name, text):
-    """Prints at once; for nobody, once nobody reads any more."""
+    """Print and flush. When the reader has left, later output is discarded."""
     file = getattr(sys, name)
     try:
         file.write(text)
@@ -61,9 +61,9 @@ class Run:
         self.begin = self.seconds = 0
         self.partial = {"out": b"", "err": b""}
         self.output = node.vm.folder.create("output")
-        self.kept = 0               # bytes in it
-        self.end = b""              # of what it printed
-        self.refused = None         # the error of writing to it
+        self.kept = 0               # bytes in that file
+        self.end = b""              # the end of the output
+        self.refused = None         # the error of writing to that file
         self.writing = threading.Lock()
 
     def start(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What joins machines: a stream between two, the relay for all else; or, asked
-for and without a relay, the device's own link in shared memory."""
+"""Connects machines: by a stream between two, and by the relay in all other cases. On
+request, and without a relay, by the device's own link in shared memory."""
 
 import os
 import socket
@@ -8,20 +8,19 @@ import socket
 from .places import escaped
 from .relay import Relay
 
-# How wires are made: by QEMU's netdevs, or by the device's link.
+# Kinds of wires: QEMU's netdevs, or the device's link.
 WIRES = ("netdev", "link")
-# Other netdevs for two machines, to measure: datagrams between two of this host,
-# and of UDP, which losses hit as soon as a reader is late, between two and to a
-# group.
+# Other netdevs between two machines, for measurements: datagrams over unix sockets,
+# over UDP, and over UDP multicast. UDP loses frames as soon as a reader is late.
 DATAGRAMS = ("dgram", "inet", "mcast")
-# Those that are there already: tap1, tap2.
+# Network interfaces of the host that exist already: tap1, tap2.
 TAP = "tap,ifname=tap{n},script=no,downscript=no"
 GROUP = "239.192.7.7"
 LINK = "link="
 
 
 def free_ports(count):
-    """UDP ports of the loopback that nobody had a moment ago."""
+    """UDP ports of the loopback that were free a moment ago."""
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
                for _ in range(count)]
     for sock in sockets:
@@ -48,9 +47,9 @@ def datagrams(wire, folder):
 
 
 def wires(folder, names, relayed=False, wire=None, **options):
-    """The -netdev options of machines with these names, or the link= of each,
-    and their Relay if there is one. FOLDER gets its sockets, OPTIONS go to
-    it. WIRE is $FAKERNIC_WIRE unless told."""
+    """Connect machines with these NAMES. Return the -netdev options or the link=
+    of each machine, and the Relay, or None. FOLDER gets the sockets. OPTIONS are
+    for the Relay. The default of WIRE is $FAKERNIC_WIRE."""
     wire = wire or os.environ.get("FAKERNIC_WIRE", WIRES[0])
     if wire == "link" and not relayed:
         return [f"{LINK}{escaped(folder)}/link"] * len(names), None
@@ -70,5 +69,5 @@ def wires(folder, names, relayed=False, wire=None, **options):
 
 
 def mac(number):
-    """The address of the machine NUMBER, which counts from 1."""
+    """The MAC address of the machine NUMBER, which counts from 1."""
     return f"52:54:00:fa:ce:{number:02x}"

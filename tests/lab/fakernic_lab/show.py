@@ -11,10 +11,10 @@ from .qmp import QMP, QMPError
 
 NIC = "/machine/peripheral/nic0"
 BUSY_S = 5
-RING_COUNT = 16         # entries, if nobody says how many
+RING_COUNT = 16         # entries without --count
 TRIES = 100
 
-# What there are several of: their number's name, and the columns of a table.
+# Kinds of objects: the name of an object's number, and the columns of the table.
 OBJECTS = {
     "qps": ("qpn", ("qpn", "type", "state", "dest-qpn", "sq-pi", "sq-ci",
                     "rq-pi", "rq-ci", "send-cqn", "recv-cqn", "una-psn",
@@ -31,7 +31,7 @@ OBJECTS = {
     "flows": ("flow", ("flow", "type", "qpn", "priority", "layers", "flags")),
     "counters": ("counter", ()),
 }
-# The entries of an object's ring.
+# The columns of the entries of each kind of ring.
 RINGS = {
     "sq": ("index", "opcode", "blocks", "flags", "vendor-err", "remote-address",
            "rkey", "dest-qpn", "sges"),
@@ -41,7 +41,7 @@ RINGS = {
            "byte-count", "srqn", "owner"),
     "eq": ("index", "type", "id", "data", "owner"),
 }
-# What is text already.
+# Properties whose values are text.
 TEXTS = {"faults": "x-fault", "recorder": "x-recorder",
          "recorder-now": "x-recorder-now"}
 WHATS = ("state", *OBJECTS, *RINGS, *TEXTS)
@@ -53,7 +53,7 @@ HEXADECIMAL = ("key", "rkey", "lkey", "start", "address", "remote-address",
 
 @contextmanager
 def monitor(path):
-    """The QMP socket, which serves one at a time."""
+    """A connection to the QMP socket PATH, which serves one client at a time."""
     try:
         qmp = QMP(path, BUSY_S)
     except TimeoutError as error:
@@ -78,7 +78,7 @@ def devices(qmp):
 
 
 def the_device(qmp, wanted):
-    """The one that is wanted, or the only one."""
+    """The QOM path of the device WANTED, or of the only device."""
     found = devices(qmp)
     if wanted:
         found = [path for path in found
@@ -101,9 +101,12 @@ class Device:
         return self.qmp.cmd("qom-get", {"path": self.path, "property": name})
 
     def objects(self, what):
-        """All of a kind; the device tells of so many at a time. Who looks at
-        the same time may get the answer to our question, and we one that
-        begins before it."""
+        """All objects of a kind. The device returns a limited number at a time.
+
+        Another client may use the property at the same time. Then that client may
+        get the answer to this request, and this one an answer that begins at an
+        earlier object. So objects that are already known are skipped.
+        """
         key = OBJECTS[what][0]
         found = json.loads(self.get(f"x-{what}"))
         while found and "next" in found[-1]:
@@ -117,7 +120,7 @@ class Device:
         return found
 
     def one(self, what, number):
-        """The object of this number."""
+        """The object with this number."""
         key = OBJECTS[what][0]
         for item in self.objects(what):
             if item[key] == number:
@@ -125,8 +128,8 @@ class Device:
         raise LabError(f"there is no {key} {number}")
 
     def ring(self, kind, number, first=None, count=None):
-        """The entries of a ring. Others may ask at the same time: their
-        answer is not ours."""
+        """The entries of a ring. Another client may select a ring at the same
+        time, so answers to another selection are ignored."""
         words = f"{kind} {number}"
         words += f" from={first}" if first is not None else ""
         words += f" count={count}" if count is not None else ""
@@ -144,7 +147,7 @@ class Device:
 # ---- printing ---------------------------------------------------------------
 
 def word(name, value):
-    """A value in a table."""
+    """A value as text for a table."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
@@ -159,7 +162,7 @@ def word(name, value):
 
 
 def table(columns, rows):
-    """Lines of a table; a column that nobody has is left out."""
+    """The lines of a table, without columns that are empty in all rows."""
     columns = [name for name in columns if any(name in row for row in rows)]
     cells = [list(columns)] + [
         [word(name, row[name]) if name in row else "-" for name in columns]
@@ -171,7 +174,7 @@ def table(columns, rows):
 
 
 def listing(item):
-    """An object, a line for each of its values."""
+    """The lines that print an object, one for each value."""
     width = max(map(len, item), default=0)
     return [f"{name.ljust(width)}  {word(name, value)}"
             for name, value in item.items()]

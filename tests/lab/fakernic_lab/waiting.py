@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What takes long is not silent: a line of what is waited for, and since when.
+"""Shows progress while something takes long: what the launcher waits for, and for how
+many seconds.
 
-On a terminal it moves each second and goes at the end; elsewhere one is told now
-and then.
+On a terminal the line is updated each second and removed at the end. Elsewhere a line
+is printed every 30 s.
 """
 
 import sys
@@ -11,13 +12,13 @@ import time
 
 TERMINAL_S = 1
 OTHERS_S = 30
-# Puts what comes next in place of such a line.
+# Erases the line, so that the next output takes its place.
 WIPED = "\r\x1b[K"
 
 
 class Waiting:
-    """Shows such a line inside the with, of what TEXT returns; TELL, if there is
-    one, takes it where STREAM is no terminal."""
+    """Shows progress inside the with. TEXT returns the words of the line. If STREAM
+    is not a terminal, TELL, if given, is called with the line."""
 
     def __init__(self, text, tell=None, stream=None):
         self.text = text

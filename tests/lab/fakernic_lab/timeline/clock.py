@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""When programs came where their marks say. A mark has the ticks of its
-machine's processor, and those of the host's, and the host's time, when the
-device found it. Both processors tick alike, a constant apart, until the machine
-is stopped: the least difference is nearest to that, as nothing is found before
-it was made. So a mark is placed never early, and late by no more than the mark
-that was found at once.
+"""Finds the times at which programs made their marks.
+
+A mark has the ticks of the machine's processor when the program made it. It also has
+the host's ticks and time when the device found it. Both processors tick at the same
+speed, with a constant offset until the machine is stopped. The device finds a mark
+only after it was made. So the smallest difference of the two ticks is nearest to the
+offset. With it no mark is placed too early, and each is late by at most the delay of
+the mark that the device found fastest.
 """
 
 from heapq import merge
@@ -15,13 +17,13 @@ def of_order(event):
 
 
 def found_at(mark):
-    """The host's ticks then."""
+    """The host's ticks when the device found this mark."""
     return mark.high << 32 | mark.low
 
 
 def lives(events):
-    """The marks with ticks, in lists: from one stop of the machine on to the
-    next."""
+    """The marks with ticks, in one list per interval between two stops of the
+    machine."""
     found = [[]]
     for event in events:
         if event.kind == "held":
@@ -32,10 +34,10 @@ def lives(events):
 
 
 def settle(marks, begin, end):
-    """Puts them where they were made, between the record's BEGIN and END. A stamp
-    is the program's, and may be any number: a mark that would be out of the
-    record, compared with most others, stays where it was found and tells
-    nothing."""
+    """Give MARKS the times at which they were made, between the BEGIN and END of
+    the record. A program may write any number as a stamp. A mark that would be
+    outside the record keeps its time, and one that would be after END, judged by
+    the usual offset, is not used to find the offset."""
     ticks = found_at(marks[-1]) - found_at(marks[0]) if marks else 0
     if ticks <= 0:
         return
@@ -52,8 +54,8 @@ def settle(marks, begin, end):
 
 
 def place(events):
-    """The events of a machine with its marks where they belong. One without
-    ticks stays where it is."""
+    """The events of a machine, with its marks moved to their right times. A mark
+    without ticks keeps its time."""
     marks = []
     begin, end = (events[0].time, events[-1].time) if events else (0, 0)
     for life in lives(events):
@@ -65,6 +67,6 @@ def place(events):
 
 
 def behind(lags):
-    """How far marks are behind at most, out of the times from what was seen to
-    the mark of who saw it; None: nobody knows."""
+    """The most by which marks are late, from the times between an event and the
+    mark of the program that saw it; None: unknown."""
     return min(lags, default=None)

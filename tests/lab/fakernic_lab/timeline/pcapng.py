@@ -62,9 +62,9 @@ def packet(number, time, data, comment="", flags=0):
 # ---- which packet a frame is ---------------------------------------------------
 
 class Frames:
-    """The packets of a model, by their frames: by the event that each belongs
-    to, else by what it says, the last that was sent before it and has come to
-    nobody."""
+    """Finds the packet of a frame: by the event of the frame, else by its content.
+    Then it is the last equal packet that was sent before, and, for a received
+    frame, preferably one that has not arrived."""
 
     def __init__(self, model):
         self.wire = model.wire
@@ -76,7 +76,7 @@ class Frames:
                 self.events[end.node, end.number] = found
 
     def packet(self, event):
-        """That of a frame; None if it is of nobody's."""
+        """The packet of a frame; None if it belongs to no recorded packet."""
         number = self.wire.events.get((event.node, event.number))
         if (event.node, number) in self.events:
             return self.events[event.node, number]
@@ -91,14 +91,14 @@ class Frames:
 
 
 def left_lost(found):
-    """It never came to the wire."""
+    """Whether a rule of the sender lost the packet before the wire."""
     return found.gone() and found.fault.point == "tx"
 
 
 # ---- comments ------------------------------------------------------------------
 
 def story(found):
-    """Whose packet it is, in a line."""
+    """The work request that the packet belongs to, in one line."""
     request = found.request
     if request is None:
         return ""
@@ -133,8 +133,8 @@ def bus_comment(event):
 # ---- the file ------------------------------------------------------------------
 
 def pcapng(model):
-    """Pieces of the file, in the order of time. A frame whose bytes were
-    overwritten is left out."""
+    """Yield the pieces of the file in order of time, without frames whose bytes
+    were overwritten."""
     yield section()
     for node in model.records:
         yield interface(ETHERNET, node, f"the port of {node}")

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the frames in the records tell of the packets: between which machines
-they go, as these may well use the same QP numbers, and how many bytes of data
-they bring.
+"""Finds facts about packets in their recorded frames: the two machines, because
+several machines may use the same QP numbers, and the bytes of data.
 """
 
 ROCE_PORT = 4791
 BTH_BYTES, ICRC_BYTES = 12, 4
-# Headers behind the BTH of what brings data for a receive: by opcode without
-# the service's bits, and by these.
+# Bytes of headers after the BTH, for packets with data for a receive: by the opcode
+# without the bits of the service, and by these bits.
 IMM_OR_IETH = {0x03: 4, 0x05: 4, 0x16: 4, 0x17: 4}
 SENDS = (0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x16, 0x17)
 SERVICE_BYTES = {0x60: 8, 0xa0: 4}
@@ -41,7 +40,7 @@ def packet_key(frame):
 
 
 def send_bytes(frame):
-    """Of data in a packet of a SEND; 0 for any other."""
+    """The bytes of data in a packet of a SEND; 0 for any other packet."""
     bth = bth_offset(frame)
     operation, service = frame[bth] & 0x1f, frame[bth] & 0xe0
     if not bth or operation not in SENDS:
@@ -57,13 +56,15 @@ def asks_ack(frame):
 
 
 class Wire:
-    """By (node, number of an event):
-    others: of a tx, the machine that it goes to, of an rx, that it comes from;
-    without those of which nobody knows, as their frame is lost, or its address
-    is of no record or of many machines;
-    events: of a frame, the number of its tx or rx;
-    data: of a tx, the bytes of a SEND;
-    asks: the tx whose packets request an acknowledgement."""
+    """Facts by (node, number of an event).
+
+    others: the destination machine of a tx, the source machine of an rx. It is
+    missing if it is unknown: the frame was lost, or its address belongs to no
+    record or to several machines.
+    events: the number of the tx or rx of a frame.
+    data: the bytes of a SEND in a tx.
+    asks: the tx events whose packets request an acknowledgement.
+    """
 
     def __init__(self, records):
         self.others, self.events, self.data = {}, {}, {}
@@ -75,8 +76,8 @@ class Wire:
             self.read(node, events)
 
     def read(self, node, events):
-        """A packet's frame is behind its tx, at once or when a rule lets it
-        go, and before its rx."""
+        """Read the frames of a machine. A sent frame follows its tx, at once or
+        when a rule releases it. A received frame comes before its rx."""
         sent, come, ways, homeless = {}, {}, {}, []
         for event in events:
             if event.kind == "frame" and event.data is not None:
@@ -91,7 +92,8 @@ class Wire:
             elif event.kind == "rx":
                 self.arrives(event, come.get((event.qpn, event.psn,
                                               event.opcode)))
-        for tx in homeless:     # a rule has lost it, or its frame went
+        # Packets without a frame take the destination of others of their QP.
+        for tx in homeless:
             way = ways.get((tx.qpn, tx.peer))
             if way:
                 self.others.setdefault((node, tx.number), way)
