@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The wire with faults, by its sockets: ends that are no machines, some of them
-malicious. It is compiled with sanitizers."""
+"""The relay, tested at its sockets: the ends are sockets of the test, some of them
+malicious. The relay is compiled with sanitizers."""
 
 import random
 import re
@@ -42,7 +42,7 @@ def relay_with_sanitizers(tmp_path_factory):
 
 
 class Ends:
-    """A relay, and somebody at each of its ends."""
+    """A relay, and a connection of the test to each of its ends."""
 
     def __init__(self, folder, count=2, **options):
         self.wire = relay.Relay(folder, [f"node{number + 1}" for number in
@@ -60,7 +60,7 @@ class Ends:
         self.socks[number].sendall(b"".join(map(wrapped, frames)))
 
     def take(self, number, count=1):
-        """The next COUNT frames."""
+        """Receive the next COUNT frames."""
         return [self.bytes(number, int.from_bytes(self.bytes(number, 4), "big"))
                 for _ in range(count)]
 
@@ -73,7 +73,7 @@ class Ends:
         return bytes(data)
 
     def is_quiet(self, number):
-        """Whether nothing comes."""
+        """Whether no frame arrives within QUIET_S."""
         self.socks[number].settimeout(QUIET_S)
         try:
             return not self.socks[number].recv(1, socket.MSG_PEEK)
@@ -83,16 +83,16 @@ class Ends:
             self.socks[number].settimeout(WAIT_S)
 
     def is_closed(self, number):
-        """Whether nobody is at the other side any more."""
+        """Whether the relay has closed the connection."""
         try:
             return not self.socks[number].recv(1)
         except ConnectionResetError:
             return True
 
     def push(self, number, data, most):
-        """How many bytes it takes, when asked again and again to take more; of
-        MOST at most. It takes no more when it has had its turn and still does
-        not: it may only have waited for a processor."""
+        """Send DATA again and again, at most MOST bytes; the number of bytes that
+        the socket accepted. Stop only if it still accepts none after the relay has
+        answered counts(): the relay may just have waited for a processor."""
         sock, pushed, had_turn = self.socks[number], 0, False
         sock.settimeout(QUIET_S)
         while pushed < most:
@@ -117,7 +117,7 @@ class Ends:
 
 @pytest.fixture(name="ends")
 def relays(tmp_path, monkeypatch, program):
-    """Makes Ends; in the end their relays must still run."""
+    """A function that makes Ends. After the test their relays must still run."""
     monkeypatch.setattr(places, "tool", lambda _: program)
     made = []
 
@@ -137,7 +137,7 @@ def wrapped(frame):
 
 
 def ether(number, size=60, to=BROADCAST, sender=b"\x52\x54\0\0\0\1"):
-    """A frame of no protocol that is known, with a number in it."""
+    """A frame of an unknown protocol, with a number in it."""
     return (to + sender + b"\x88\xb5" + number.to_bytes(4, "big")).ljust(
         size, b"\0")
 
@@ -158,7 +158,7 @@ def roce(psn, qpn=7, opcode=RC_SEND_ONLY):
 # ---- a wire, a switch --------------------------------------------------------
 
 def test_frames_pass_both_ways(ends):
-    """Of every size, in pieces, and the largest of QEMU's."""
+    """Frames of several sizes, in pieces, and of QEMU's largest size."""
     two = ends()
     frames = [ether(size, size) for size in (14, 15, 60, 1514, 9014, FRAME_MAX)]
     two.send(0, *frames)
@@ -184,19 +184,19 @@ def test_switch_learns_addresses(ends):
     one, two = b"\2\0\0\0\0\1", b"\2\0\0\0\0\2"
     three.send(0, ether(1, sender=one))                 # to all others
     assert three.take(1) == three.take(2) == [ether(1, sender=one)]
-    three.send(1, ether(2, to=one, sender=two))         # it knows him
+    three.send(1, ether(2, to=one, sender=two))         # a known address
     assert three.take(0) == [ether(2, to=one, sender=two)]
     three.send(0, ether(3, to=two, sender=one), ether(4, to=one, sender=one))
     assert three.take(1) == [ether(3, to=two, sender=one)]
     assert all(map(three.is_quiet, range(3)))
-    three.send(0, ether(5, sender=BROADCAST))           # nobody is all
+    three.send(0, ether(5, sender=BROADCAST))           # is not learned
     three.send(1, ether(6))
     assert three.take(0) == [ether(6)]
     assert three.take(2, 2) == [ether(5, sender=BROADCAST), ether(6)]
 
 
 def test_addresses_that_somebody_makes_up_are_forgotten(ends):
-    """A guest may send from as many as it likes."""
+    """A guest can send from any number of addresses; the oldest are forgotten."""
     three = ends(3)
     for first in range(0, 3 * BEHIND, 256):
         three.send(0, *(ether(0, sender=b"\2\1" + number.to_bytes(4, "big"))
@@ -212,7 +212,7 @@ def test_addresses_that_somebody_makes_up_are_forgotten(ends):
 
 
 def test_who_leaves_may_come_again(ends):
-    """One at a time: a second one waits for the first to leave."""
+    """An end has one connection at a time. A second waits until it is closed."""
     two = ends()
     two.send(1, ether(1))
     second = two.connected(1)
@@ -231,7 +231,7 @@ def test_who_leaves_may_come_again(ends):
 # ---- each action -------------------------------------------------------------
 
 def spoilt(frame, at, mask):
-    """With other bits in a byte."""
+    """The frame with flipped bits in one byte."""
     return frame[:at] + bytes([frame[at] ^ mask]) + frame[at + 1:]
 
 
@@ -374,16 +374,16 @@ def test_rules_look_at_packets(ends):
 
 
 def hits_when_all_have_come(two, frames):
-    """Of the rules of the first way, in their order."""
+    """Wait for FRAMES frames of the first way; the hits of its rules, in order."""
     while two.wire.counts()["node1"]["frames"] < frames:
         time.sleep(0.01)
     return [faults.hits(line) for line in two.wire.rules("node1").splitlines()]
 
 
 def test_the_same_seed_hits_the_same_frames(ends):
-    """Of each way others."""
+    """The same seed hits other frames at the other end."""
     def lost(seed):
-        """Of either way."""
+        """The frames that pass a rule with this SEED; other ones at each end."""
         two = ends()
         frames = [ether(number) for number in range(200)]
         with two.wire.armed(f"at=tx ppm=300000 seed={seed} times=0 do=drop"):
@@ -399,7 +399,8 @@ def test_the_same_seed_hits_the_same_frames(ends):
 
 
 def test_packets_that_are_sent_again(ends):
-    """Each PSN again, and a third time; of 200,000 the last are remembered."""
+    """attempt= counts repeated packets. Of 200,000 packets the last are
+    remembered."""
     two = ends()
     with two.wire.armed("at=tx attempt=2 times=0 do=count",
                         "at=tx attempt=3-255 times=0 do=drop",
@@ -435,7 +436,7 @@ REFUSED_RULES = {
 
 @pytest.mark.parametrize("rule", REFUSED_RULES)
 def test_rules_that_are_nothing_at_a_wire(ends, rule):
-    """None of them is taken, those before stay."""
+    """Rules that a wire cannot apply are refused, and earlier rules stay."""
     two = ends()
     two.wire.add_rules("id=kept at=tx do=count")
     with pytest.raises(LabError, match=REFUSED_RULES[rule]):
@@ -446,7 +447,7 @@ def test_rules_that_are_nothing_at_a_wire(ends, rule):
 
 
 def test_a_rule_that_nothing_hit(ends):
-    """One that one of the ends has hit is well."""
+    """A rule that no end has hit fails; a hit at one of the ends is enough."""
     two = ends()
     with pytest.raises(faults.FaultMissed, match="at=tx nth=2 do=drop"):
         with two.wire.armed("at=tx do=count", "at=tx nth=2 do=drop") as found:
@@ -457,8 +458,8 @@ def test_a_rule_that_nothing_hit(ends):
 
 
 def test_rules_from_the_command(ends, tmp_path, monkeypatch, capsys):
-    """fakernic-lab fault wire: of all ends or of one. Records of the machines
-    do not have all that is lost from then on."""
+    """fakernic-lab fault wire adds rules to all ends or to one. From then on the
+    machines' records do not contain all lost frames."""
     monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
     two = ends(folder=stay.make_folder())
     state = {"environment": {}, "out": "", "ready": True, "record": False,
@@ -491,7 +492,7 @@ def options(*words):
 
 
 def test_options_are_rules(ends):
-    """Their shares, of 20,000 frames; all are late."""
+    """The options hit their shares of 20,000 frames and delay all of them."""
     two = ends()
     rules = cli.make_wire_rules(options(
         "--loss", "20%", "--duplicate", "0.4", "--corrupt", "40%", "--delay",
@@ -503,7 +504,7 @@ def test_options_are_rules(ends):
     lost, doubled, corrupt, _ = hits_when_all_have_come(two, 20000)
     assert abs(lost - 4000) < 300 and abs(doubled - 8000) < 300
     assert lost + doubled + corrupt == 20000
-    # Those of the first batch, of which some are lost.
+    # These are frames of the first batch, of which some are lost.
     assert all(int.from_bytes(frame[14:18], "big") < 200
                for frame in two.take(1, 100))
     assert time.monotonic() - begin > 0.2
@@ -525,7 +526,7 @@ def test_small_shares_and_none():
 # ---- malice ------------------------------------------------------------------
 
 def test_a_length_that_cannot_be_ends_the_connection(ends, capfd):
-    """Of that end alone, which may come again; it is reported once."""
+    """Only that end is closed. It may connect again. The relay reports it once."""
     three = ends(3)
     for length in (FRAME_MAX + 1, 1 << 31, (1 << 32) - 1):
         three.socks[0].sendall(wrapped(ether(1)) + length.to_bytes(4, "big"))
@@ -538,12 +539,13 @@ def test_a_length_that_cannot_be_ends_the_connection(ends, capfd):
 
 
 def test_frames_that_are_none(ends):
-    """Of no bytes, and of too few for a header; those behind them pass."""
+    """Empty frames, and frames shorter than a header, are skipped. Later frames
+    pass."""
     two = ends()
     two.wire.add_rules("at=tx times=0 do=count; at=rx times=0 do=count")
     two.send(0, b"", b"", b"x", ether(0)[:13], ether(1), b"")
     assert two.take(1) == [ether(1)] and two.is_quiet(1)
-    # One that leaves in the middle of a frame.
+    # This end leaves in the middle of a frame.
     two.socks[0].sendall(b"\0\0\1\0" + bytes(17))
     two.socks[0].close()
     two.socks[0] = two.connected(0)
@@ -552,7 +554,7 @@ def test_frames_that_are_none(ends):
 
 
 def test_nonsense(ends):
-    """Headers that say what is not so, under rules that look into them."""
+    """Random errors in headers, with rules that read these headers."""
     two = ends()
     chance = random.Random(4711)
     two.wire.add_rules("; ".join(
@@ -575,15 +577,15 @@ def test_nonsense(ends):
 
 
 def test_one_that_stands_still_does_not_stop_the_others(ends):
-    """Ends 1 and 2 talk while 3 takes nothing; it loses whole frames, and hears
-    again of what comes once it takes them."""
+    """Ends 1 and 2 exchange frames while end 3 reads nothing and loses whole
+    frames. It receives new frames again as soon as it reads."""
     three = ends(3)
     frame, last = ether(1, 9000), ether(2, 9000)
     count = (relay.OUTPUT_LIMIT + (2 << 20)) // len(frame)
     for _ in range(count):
         three.send(0, frame)
         assert three.take(1) == [frame]
-    # It takes some, and so hears what is sent from now on.
+    # End 3 reads some frames, and so receives those sent from now on.
     heard = 0
     while heard < relay.OUTPUT_LIMIT // len(wrapped(frame)):
         assert three.take(2) == [frame]
@@ -597,7 +599,7 @@ def test_one_that_stands_still_does_not_stop_the_others(ends):
 
 
 def test_an_end_that_reads_slowly_stalls_the_others_for_a_tenth(ends):
-    """End 3 reads 1 MiB every 2 s: what waits for it pays for 65 ms each."""
+    """End 3 reads 1 MiB every 2 s, which allows it 65 ms of stall each time."""
     three = ends(3)
     done = threading.Event()
     frame = ether(1, 9000)
@@ -619,13 +621,15 @@ def test_an_end_that_reads_slowly_stalls_the_others_for_a_tenth(ends):
         worst = max(worst, took)
     done.set()
     reader.join()
-    # 200 ms, 260 ms for its frames, 800 ms; and some for this machine.
+    # 200 ms once, 260 ms for its frames, 800 ms for a tenth of the time; the rest
+    # is tolerance for a busy machine.
     assert worst < 0.5 and stalled < 2, (worst, stalled)
     assert three.wire.counts()["node3"]["lost"]
 
 
 def test_a_slow_end_slows_the_others_down(ends):
-    """What cannot be passed on is not taken; nothing is lost."""
+    """With two ends the relay stops reading if the other end is full. It loses no
+    frame."""
     two = ends()
     block = b"".join(wrapped(ether(number, 9000)) for number in range(100))
     pushed = two.push(0, block, 64 << 20)
@@ -636,8 +640,8 @@ def test_a_slow_end_slows_the_others_down(ends):
 
 
 def test_what_rules_hold_is_bounded(ends):
-    """Another end does not wait for it. The delay is longer than it takes to send
-    as much on a busy machine."""
+    """The relay stops reading an end of which rules hold too many bytes. Other ends
+    continue. The delay is longer than sending so much takes on a busy machine."""
     three = ends(3)
     frame = ether(1, 60000)
     with three.wire.armed("at=tx delay-ns=30000000000 times=0 do=delay",
@@ -665,7 +669,7 @@ def test_clients_that_stand_still_make_room(ends):
 
 
 def asked(two, data):
-    """The answer to bytes sent to the control socket."""
+    """Send DATA to the control socket; the answer."""
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(WAIT_S)
         sock.connect(str(two.wire.control))
@@ -706,14 +710,14 @@ def test_lines_that_are_none(ends, line):
 
 
 def test_frames_of_nobodys(ends):
-    """To one end; not where nobody is."""
+    """Injected frames reach one end. It is an error if no QEMU is connected."""
     two = ends()
     two.wire.inject([ether(1), ether(2)])
     two.wire.inject([ether(3)], end=0)
     assert two.take(1, 2) == [ether(1), ether(2)] and two.take(0) == [ether(3)]
     two.socks[1].close()
     with pytest.raises(LabError, match="nobody is at 'node2'"):
-        while True:                     # until it notices the close
+        while True:                     # until the relay notices the close
             two.wire.inject([ether(1)])
     two.socks[1] = two.connected(1)
 
@@ -721,7 +725,7 @@ def test_frames_of_nobodys(ends):
 # ---- captures, ends ----------------------------------------------------------
 
 def captured(path):
-    """The frames of a capture."""
+    """The frames in a capture file."""
     data, frames = path.read_bytes()[24:], []
     while data:
         size = struct.unpack("=IIII", data[:16])[2]
@@ -731,7 +735,7 @@ def captured(path):
 
 
 def test_capture_has_what_was_sent(ends, tmp_path):
-    """What is lost as well, as soon as it was."""
+    """The capture has lost frames, too, as soon as they were sent."""
     two = ends(pcap=tmp_path / "out.pcap")
     with two.wire.armed("at=tx do=drop", "at=tx nth=2 do=corrupt", way="node1"):
         two.send(0, *SENT)

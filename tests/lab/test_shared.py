@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a wire does, where machines share memory and there is none: their cards'
-fault rules, and one capture out of those of all. No machine is booted.
+"""Fault rules and captures of machines that share memory: their cards do what a wire
+would do, and their captures are merged. No machine is booted.
 """
 
 import os
@@ -35,7 +35,7 @@ def options(*words):
 # ---- rules -------------------------------------------------------------------
 
 class Device:
-    """That of a machine, to which QMP goes."""
+    """A machine's device, with a replacement for QMP."""
 
     def __init__(self, bad=""):
         self.bad, self.told = bad, []
@@ -58,8 +58,8 @@ def cards_of(*devices):
 
 
 def test_options_are_rules_of_cards():
-    """Of what comes, so that captures have it, with names that tell them from
-    others; a delay is before them."""
+    """The options are rules for received frames, so that captures contain these
+    frames. Their ids differ from other rules. The delay comes first."""
     assert cli.make_wire_rules(options()) == []
     assert cli.make_wire_rules(options(
         "--loss", "10%", "--corrupt", "0.45", "--delay", "2ms", "--seed", "3")) == [
@@ -100,7 +100,7 @@ def test_a_rule_that_cannot_be():
 
 
 def test_rules_for_a_while():
-    """As a wire's ends have them."""
+    """Rules apply inside a with, as at the ends of a wire."""
     one, two = Device(), Device()
     cards = cards_of(one, two)
     with pytest.raises(faults.FaultMissed, match="at=tx do=drop"):
@@ -110,7 +110,7 @@ def test_rules_for_a_while():
 
 
 def test_rules_of_the_wire_need_not_be_hit():
-    """A run of few frames with --loss is as good as any."""
+    """A run with --loss may have so few frames that its rule hits none."""
     device = Device()
     device.told = ["id=wire-drop at=rx ppm=1 do=drop", "id=f1 at=rx do=drop"]
     found = lab.Lab.__new__(lab.Lab)
@@ -125,8 +125,8 @@ NICE = {"node1": 0, "node2": 7}
 
 @pytest.fixture(name="linked")
 def linked_qemus(tmp_path):
-    """Two devices that share memory, in QEMUs without a guest that runs; the second
-    has its processors below who feeds them."""
+    """Two devices that share memory, in QEMUs whose guests do not run. The second
+    has cpu-nice."""
     with ExitStack() as stack:
         machines = []
         for name, netdev in zip(("node1", "node2"), net.wires(
@@ -164,7 +164,7 @@ def test_processors_below_who_feeds_them(linked):
 
 @pytest.fixture(name="up")
 def those_that_are_up(tmp_path, monkeypatch, linked):
-    """The same, as machines that stay."""
+    """The same QEMUs, as machines that stay."""
     monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path / "state"))
     stay.make_folder()
     for vm in linked:
@@ -184,7 +184,8 @@ def those_that_are_up(tmp_path, monkeypatch, linked):
 
 @pytest.mark.usefixtures("up")
 def test_rules_from_the_command(tmp_path):
-    """fakernic-lab fault wire: to all cards or one; records know of all."""
+    """fakernic-lab fault wire adds rules to all cards or to one. The records
+    contain every loss."""
     def told(*rules):
         result = fakernic_lab(tmp_path, "fault", "wire", *rules)
         return result.returncode, result.stdout, result.stderr
@@ -209,7 +210,7 @@ def test_rules_from_the_command(tmp_path):
 
 
 def test_captures_from_the_command(tmp_path, up, capsys):
-    """Each of its machine, from before it boots; one of all, with down."""
+    """Each machine has a capture, from before its boot. down merges them."""
     for vm in up:
         vm.dump(vm.directory / captures.CAPTURE)
         vm.close_monitor()
@@ -230,7 +231,7 @@ def frame(number, source=0, target=1):
 
 
 def write(path, frames, cut=0):
-    """A capture as QEMU makes it."""
+    """Write a capture as QEMU does."""
     data = captures.HEAD.pack(captures.MAGIC, 2, 4, 0, 0, 65536, 1)
     for time_us, data_ in frames:
         data += captures.FRAME.pack(*divmod(time_us, 10**6), len(data_),
@@ -240,7 +241,7 @@ def write(path, frames, cut=0):
 
 
 class World:
-    """Machines whose clocks are wrong, and what they see."""
+    """Machines with different clocks, and the frames that they capture."""
 
     def __init__(self, folder, *wrong):
         self.folder, self.wrong = folder, wrong
@@ -252,7 +253,7 @@ class World:
         self.seen[machine].append((self.now + self.wrong[machine], data))
 
     def send(self, source, target, data, takes=9, lost=False):
-        """TARGET may be None: all."""
+        """TARGET may be None: all machines."""
         self.sent.append(data)
         self.see(source, data)
         self.now += takes
@@ -289,8 +290,8 @@ class World:
 @pytest.mark.parametrize("wrong", ((0, 0), (-800000, 3), (7, -12000000),
                                    (-900000, 123456, 999999)), ids=str)
 def test_all_frames_once_in_order(tmp_path, wrong, seed):
-    """However wrong the machines' clocks are; frames that nobody has received
-    are there, too."""
+    """The merged capture has every frame once, in order, for any clocks. It also
+    has frames that no machine received."""
     world = World(tmp_path, *wrong)
     for machine in range(len(wrong)):
         world.send(machine, None, frame(10**9 + machine, machine, None))
@@ -311,7 +312,7 @@ def test_of_many_frames_a_part_is_compared(tmp_path, monkeypatch):
 
 
 def test_machines_that_have_not_talked(tmp_path):
-    """Their files tell when they were written; one has seen nothing."""
+    """Machines without common frames are ordered by the times of their files."""
     world = World(tmp_path, 0, 500000, 9)
     for number in range(3):
         world.send(0, None, frame(number, 0, 2), lost=True)
@@ -322,8 +323,8 @@ def test_machines_that_have_not_talked(tmp_path):
 
 
 def test_frames_of_other_addresses(tmp_path):
-    """As a bridge in a machine sends them: with the clocks known, the machine
-    that sees a frame first has sent it."""
+    """A bridge in a machine sends frames of other addresses. When the clocks are
+    known, the machine that captured a frame first is its sender."""
     world = World(tmp_path, 0, -77777)
     world.talk(50, 3)
     strange = MACS[1] + b"\x02" * 6 + b"\x08\x06" + bytes(50)
@@ -333,7 +334,7 @@ def test_frames_of_other_addresses(tmp_path):
 
 
 def test_a_capture_that_is_cut(tmp_path):
-    """In the middle of its last frame, or of its head."""
+    """A capture may end in the middle of its last frame, or of its header."""
     path = write(tmp_path / "a", [(NOW_US, frame(1)), (NOW_US + 1, frame(2))], 1)
     assert list(captures.frames(path)) == [(NOW_US, frame(1))]
     for size in (0, 10, 30):
@@ -345,7 +346,7 @@ def test_a_capture_that_is_cut(tmp_path):
 
 
 def test_a_machine_that_was_paused(tmp_path):
-    """Its clock stopped: a message says that the order may be wrong."""
+    """A paused machine's clock stops: a message says that the order may be wrong."""
     world = World(tmp_path, 0, 0)
     world.talk(100, 1)
     world.wrong = (0, -5000000)
@@ -361,7 +362,7 @@ def machine(folder, name, said=""):
 
 
 def test_what_is_left(tmp_path, capsys):
-    """Of machines that have ended; one line tells what is not as it should."""
+    """Captures are merged after the machines' end. One line reports each error."""
     vms = [machine(tmp_path, "node1"), machine(
         tmp_path, "node2", "network dump write error - stopping dump\n"),
         machine(tmp_path, "node3")]

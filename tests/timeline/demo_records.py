@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Records made by hand, for tests: a SEND of two packets from a to b. What the
-kinds are called is the device's, out of record.c."""
+"""Handmade records for tests: a SEND of two packets from a to b. The names of the
+kinds are those of the device, from record.c."""
 
 import re
 import struct
@@ -36,7 +36,7 @@ def mac(node):
 
 
 def frame(source, target, qpn, psn, opcode, size):
-    """Of RoCEv2, over IPv4: so much data behind its BTH, and an ICRC of
+    """A RoCEv2 frame over IPv4, with that much data after its BTH and an ICRC of
     zeros."""
     bth = struct.pack(">BBHII", opcode, 0x40, 0xffff, qpn, psn & 0xffffff)
     bth += bytes(size + 4)
@@ -57,7 +57,7 @@ def received(qpn, psn, opcode):
 
 
 def packet(source, target, qpn, peer, index, psn, opcode, size=0):
-    """Its way: made, sent, come, taken."""
+    """The four events of a packet: tx, its frame, its arriving frame, rx."""
     data = frame(source, target, peer, psn, opcode, size)
     out, into = ({"data": data, "len": len(data), "way": way}
                  for way in (1, 0))
@@ -97,14 +97,14 @@ SEND = (
 
 
 def read_request(psn, attempt=1):
-    """From a to b, with its PSN and how often it was sent."""
+    """A READ request from a to b, with its PSN and the number of its attempt."""
     made, *way = packet("a", "b", A, B, 0, psn, 0x0c)
     return [("a", "tx", {**made[2], "attempt": attempt}), *way]
 
 
 def response(psn, opcode, *, lost=False, early=False):
-    """From b to a, with its data; LOST by a rule of a's, or EARLY: one before
-    it is missing."""
+    """A response from b to a, with its data. LOST: a rule of a drops it. EARLY: the
+    one before it is missing."""
     made = ("b", "dma_read", {"address": 8192, "len": 1024})
     way = packet("b", "a", B, A, NONE, psn, opcode, 1024)
     if lost:
@@ -115,7 +115,7 @@ def response(psn, opcode, *, lost=False, early=False):
     return [made, *way, *(() if early else (written,))]
 
 
-# A READ of three packets from b; the second is lost, which the third tells.
+# A READ of three packets from b. The second is lost, which the third reveals.
 LOST_READ = (
     *SEND[:3],
     ("a", "wqe", {"qpn": A, "index": 0, "opcode": 6, "blocks": 1}),
@@ -128,7 +128,7 @@ LOST_READ = (
 
 
 class Recorder:
-    """What the device would have written."""
+    """Writes a record as the device does."""
 
     def __init__(self, room=ROOM, frames_room=FRAMES):
         self.room, self.frames_room = room, frames_room

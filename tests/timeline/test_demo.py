@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What make timeline wants of its files and its time, without machines."""
+"""How make timeline checks its files and its time, without machines."""
 
 import re
 from importlib.machinery import SourceFileLoader
@@ -19,7 +19,7 @@ from test_timeline import records_of
 
 @pytest.fixture
 def demo(monkeypatch):
-    """The program, whose machines have nothing to do."""
+    """The program, with machines that do nothing."""
     loader = SourceFileLoader("demo", str(TOP / "tests/timeline/demo"))
     module = module_from_spec(spec_from_loader("demo", loader))
     loader.exec_module(module)
@@ -28,7 +28,7 @@ def demo(monkeypatch):
 
 
 def machines_that_leave(names, told=("as it should be",)):
-    """In place of a Lab: its timeline is files of these names."""
+    """A replacement for Lab, whose timeline is files with these names."""
     class Left:
         def __init__(self, out, record, tell):
             assert record and tell
@@ -92,7 +92,7 @@ def test_demo_tells_problems(demo, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("steps, name", [(SEND, "send.svg"),
                                          (LOST_READ, "read-lost.svg")])
 def test_names_that_the_demo_looks_for(demo, tmp_path, steps, name):
-    """Are those that a timeline gives its pictures."""
+    """The demo looks for the names that the timeline gives to its pictures."""
     model = Model(records_of(steps, tmp_path))
     files.write(model, tmp_path / "out")
     made = {path.name for path in (tmp_path / "out").iterdir()}
@@ -102,8 +102,8 @@ def test_names_that_the_demo_looks_for(demo, tmp_path, steps, name):
 
 
 def test_pictures_of_the_documents_are_current(demo):
-    """Drawn by today's code, with title and description; else renew them by
-    tests/timeline/demo --pictures."""
+    """Today's code draws the same pictures, with title and description. If not,
+    renew them by tests/timeline/demo --pictures."""
     folder = TOP / "tests/timeline"
     assert {path.name for path in folder.glob("*.svg")} == set(demo.PICTURES)
     for name in demo.PICTURES:
@@ -113,7 +113,8 @@ def test_pictures_of_the_documents_are_current(demo):
 
 
 def test_each_picture_of_the_tree_is_described():
-    """For readers who do not see it; on a ground of its own, for dark pages."""
+    """Each picture has a description for readers who cannot see it, and its own
+    background for dark pages."""
     found = [path for part in ("ci/docs", "firmware-spec", "kernel-driver",
                                "qemu-hw", "rdma-provider", "tests")
              for path in (TOP / part).rglob("*.svg")]

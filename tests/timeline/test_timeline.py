@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The timeline of records made by hand: what belongs together is found, what
-does not fit is told, a page opens in a browser."""
+"""The timeline of handmade records: finds the events that belong together, reports
+those that do not fit, and makes a page that a browser can show."""
 
 import functools
 import html
@@ -39,7 +39,7 @@ JOURNEY = {
 
 
 def records_of(steps, tmp_path):
-    """Steps as (node, kind, fields) in the order of time, through files."""
+    """Write STEPS, (node, kind, fields) in order of time, to files; read them."""
     nodes = {"a", "b", *(node for node, _, _ in steps)}
     recorders = {node: Recorder() for node in sorted(nodes)}
     for number, (node, kind, fields) in enumerate(steps):
@@ -54,7 +54,7 @@ def records_of(steps, tmp_path):
 
 
 def where(steps, kind, **fields):
-    """The number of the first step that is like this."""
+    """The index of the first step with this kind and these fields."""
     return next(number for number, (_, found, others) in enumerate(steps)
                 if found == kind and fields.items() <= others.items())
 
@@ -71,7 +71,7 @@ def test_send_is_one_story(tmp_path):
 
 
 def seconds_for(packets, folder):
-    """How long a work request of so many packets takes."""
+    """The CPU time of making a timeline of a work request of PACKETS packets."""
     steps = [step for step in SEND if step[1] in ("doorbell_sq", "wqe")]
     for number in range(packets):
         steps += packet("a", "b", A, B, 0, number, 0x01)
@@ -87,8 +87,8 @@ def seconds_for(packets, folder):
 
 
 def test_long_requests_take_time_by_their_length(tmp_path):
-    """What looks at each packet for each takes 64 times as long whenever it is
-    measured; what a busy machine makes of one measurement does not come thrice."""
+    """Eight times the packets must not take 64 times as long, as a quadratic search
+    would. A busy machine may disturb one measurement, but not all three."""
     took = []
     for number in range(3):
         took.append([seconds_for(packets, tmp_path / f"{packets}.{number}")
@@ -100,7 +100,7 @@ def test_long_requests_take_time_by_their_length(tmp_path):
 
 
 def lines_run(work):
-    """How many lines it runs, whatever the machine's speed."""
+    """The number of lines that WORK runs, which is independent of the machine."""
     count = 0
 
     def trace(*_):
@@ -117,8 +117,9 @@ def lines_run(work):
 
 
 def hits(kind, count):
-    """So many WRITEs of a, and rules of b's that hit so many frames: those of
-    NOBODY whose packets are in a record, or TAKEN, LOST, or SENT to c."""
+    """COUNT WRITEs of machine a, and COUNT hits of rules of machine b. KIND names
+    the packets that were hit: in no record (nobody), received (taken), lost, or
+    sent to machine c."""
     packets = [packet("a", "b", A, B, 0, 5 if kind == "sent" else number, 0x0a)
                for number in range(count)]
     rule = {"point": 2, "action": 2, "hits": 1, "qpn": B, "psn": 5}
@@ -166,7 +167,7 @@ def test_lost_packet_is_explained(tmp_path):
 
 @pytest.mark.parametrize("point, node", [(1, "a"), (2, "b")])
 def test_forged_packet_is_one_that_came(tmp_path, point, node):
-    """Spoilt behind a right ICRC: the receiver takes it."""
+    """A packet that was corrupted with a correct ICRC is received."""
     steps = list(SEND)
     first = where(steps, "tx")
     steps.insert(first + point, (node, "fault", {
@@ -180,7 +181,7 @@ def test_forged_packet_is_one_that_came(tmp_path, point, node):
 
 
 def test_implied_nak_is_explained(tmp_path):
-    """The fault, that the card asks again, and the second attempt."""
+    """The page shows the fault, the retransmission, and the second attempt."""
     model = Model(records_of(LOST_READ, tmp_path))
     assert not model.problems
     request, = model.requests
@@ -193,8 +194,9 @@ def test_implied_nak_is_explained(tmp_path):
 
 
 def two_writes(*order):
-    """Of one packet each. The first is lost by a rule, the second tells so: it
-    COMES, then the peer says what it MISSES. Then both are sent again."""
+    """Two WRITEs of one packet. A rule loses the first. The arrival of the second
+    ("comes") reveals this, and the peer sends a NAK ("misses"). ORDER names both.
+    Then both packets are sent again."""
     write = {"qpn": A, "opcode": 4, "blocks": 1}
     first, second = (packet("a", "b", A, B, number, PSN + number, 0x0a, 8)
                      for number in (0, 1))
@@ -216,8 +218,8 @@ def two_writes(*order):
 
 
 def test_whole_request_that_is_missed(tmp_path):
-    """Nothing of it has come when the peer asks for it; something behind it
-    has."""
+    """A NAK for a request of which no packet has arrived needs a later packet
+    that has."""
     model = Model(records_of(two_writes("comes", "misses"), tmp_path))
     assert not model.problems
     first, second = model.requests
@@ -229,7 +231,7 @@ def test_whole_request_that_is_missed(tmp_path):
 
 
 def send_by_timeout():
-    """A SEND whose last packet the wire loses, and the probe of it."""
+    """A SEND whose last packet the wire loses, and so the probe for it."""
     steps = list(SEND)
     last = where(steps, "tx", opcode=0x02)
     tx, out, into, rx = steps[last:last + 4]
@@ -243,7 +245,7 @@ def send_by_timeout():
 
 
 def lost_ones(steps, tmp_path):
-    """Attempts of the SEND that have come to nobody, by PSN; the wire may
+    """The (PSN, attempt) of packets of the SEND that never arrived. The wire may
     lose frames."""
     model = Model(records_of(steps, tmp_path), whole=False)
     assert not model.problems
@@ -263,8 +265,8 @@ def test_what_the_wire_lost_is_not_what_came(tmp_path):
 
 
 def first_twice(first_time, second_time):
-    """A SEND whose first packet is sent again when the second has come; and
-    what the receiver sees of it, before the second and behind it."""
+    """A SEND whose first packet is sent again after the second has arrived. The
+    arguments are the receiver's events for it, before and after the second."""
     steps = list(SEND)
     first = where(steps, "tx")
     tx, out, into, rx = steps[first:first + 4]
@@ -286,12 +288,12 @@ def first_twice(first_time, second_time):
     (("into", "delay"), ("rx", "into", "rx"), []),
 ])
 def test_who_is_overtaken_is_lost(tmp_path, first_time, second_time, lost):
-    """Unless a rule held it."""
+    """A packet that a later one overtakes is lost, unless a rule delayed it."""
     assert lost_ones(first_twice(first_time, second_time), tmp_path)[0] == lost
 
 
 def test_attempts_that_come_together(tmp_path):
-    """Both waited at the receiver."""
+    """Two attempts that waited at the receiver both arrive."""
     steps = list(send_by_timeout())
     again = where(steps, "tx", attempt=3)
     steps[again + 4:again + 4] = 2 * steps[again + 2:again + 4]
@@ -299,7 +301,7 @@ def test_attempts_that_come_together(tmp_path):
 
 
 def test_first_of_three_attempts_is_hit(tmp_path):
-    """All of them wait at the receiver, where a rule drops what comes first."""
+    """Three attempts wait at the receiver, where a rule drops the first."""
     write = {"qpn": A, "opcode": 4, "blocks": 1}
     sent = [packet("a", "b", A, B, number, PSN + number, 0x0a, 8)
             for number in (0, 1)]
@@ -322,8 +324,8 @@ def test_first_of_three_attempts_is_hit(tmp_path):
 
 
 def test_each_machine_gets_its_own(tmp_path):
-    """Three machines whose QPs have the same numbers, and two PSNs the
-    same."""
+    """Packets find their receivers among three machines with equal QP numbers and
+    PSNs."""
     one, two = (packet(source, target, A, B, 0, 5, 0x0a, 8)
                 for source, target in ("ab", "bc"))
     steps = (*one[:2], *two, *one[2:])
@@ -346,7 +348,7 @@ def test_effect_before_cause_is_told(tmp_path, first, second):
 
 
 def test_completion_without_an_answer_is_told(tmp_path):
-    """It comes behind it, or, of a READ, behind the last."""
+    """The answer, or the last response of a READ, comes after the completion."""
     asked = (*LOST_READ[:4], *read_request(100), *response(100, 0x0d),
              *response(101, 0x0e), *response(102, 0x0f), *SEND[-4:])
     for story in (SEND, asked):
@@ -371,9 +373,10 @@ def test_loss_without_a_rule_is_told(tmp_path):
 
 
 def stamped(tmp_path, count=8, forged=()):
-    """A program that posts every 100 us and polls 25 us later. Its doorbell is
-    heard 0.9 to 2.3 us after the stamp; the other stamp is found 75 us late, and
-    the last one a second. Another leaves FORGED ones between them."""
+    """The record of a program that posts every 100 us and polls 25 us later. The
+    device finds the stamp of a post 0.9 to 2.3 us late, with the doorbell. It finds
+    the stamp of a poll 75 us late, the last one a second late. Another program
+    leaves FORGED stamps between them."""
     recorder, polled = Recorder(), []
     for number in range(count):
         start = 100_000 * (number + 1)
@@ -417,8 +420,7 @@ def test_marks_stand_where_they_were_made(tmp_path):
     (2 ** 63,), (1,), (2 ** 64 - 1, 1, 2 ** 63, TICKS // 2),
     (TICKS + 3 * 10 ** 10,), 6 * (TICKS - 3,)])
 def test_forged_stamps_move_nothing(tmp_path, forged):
-    """What was made before the record began, or after its end, no program of
-    this machine has stamped."""
+    """A stamp from before or after the record is forged, and changes no mark."""
     model = files.make({"a": stamped(tmp_path, forged=forged)}, tmp_path / "out")
     assert not model.problems
     lies = [event.time for event in model.records["a"]
@@ -433,7 +435,8 @@ def test_forged_stamps_move_nothing(tmp_path, forged):
 
 
 def marked(number, found, made):
-    """A mark, with times in nanoseconds; three ticks are one."""
+    """A mark that was MADE and FOUND at these times in nanoseconds, of three ticks
+    each."""
     ticks = 3 * found
     return SimpleNamespace(kind="mark", number=number, time=found,
                            high=ticks >> 32, low=ticks & 0xffffffff,
@@ -441,7 +444,7 @@ def marked(number, found, made):
 
 
 def test_stamp_from_behind_the_end_moves_nothing():
-    """By less than the record is long."""
+    """The stamp is after the end by less than the length of the record."""
     honest = [marked(number, 50_000_000 * number, 50_000_000 * number - 100)
               for number in range(1, 20)]
     liar = marked(20, 955_000_000, 1_500_000_000)
@@ -454,7 +457,7 @@ def test_stamp_from_behind_the_end_moves_nothing():
 
 
 def test_clock_that_goes_wrong_is_told(tmp_path, monkeypatch):
-    """A poll before its completion is a problem, wherever it was found."""
+    """A poll before its completion is reported, wherever the device found it."""
     def early(recorder, time, kind, add=Recorder.add, **fields):
         if kind == "mark" and fields["step"] == 2 and fields["index"] == 4:
             fields["ticks"] -= 3 * 10_000
@@ -470,7 +473,7 @@ EVENT = {"eqn": 1, "pi": 1, "type": 1, "id": 2, "vector": 1}
 
 @pytest.mark.parametrize("more, wrong", [
     ([("interrupt", {"vector": 9})], "without an event"),
-    # The first has used up its cause; a handler that arms late has a new one.
+    # The first interrupt uses up its cause; a handler that arms late adds one.
     ([("interrupt", {"vector": 1})], "without an event"),
     ([("eqe", {**EVENT, "type": 2, "armed": 0}), ("interrupt", {"vector": 1})],
      "without an event"),
@@ -483,7 +486,7 @@ EVENT = {"eqn": 1, "pi": 1, "type": 1, "id": 2, "vector": 1}
       ("interrupt", {"vector": 1})], "without an event"),
     ([("command_done", {}), ("interrupt", {"vector": 0})], None),
     ([("interrupt", {"vector": 0})], "without an event"),
-    # A CQ tells of an entry once, and only who asked for it.
+    # A CQ reports an entry once, and only if it is armed.
     ([("cqe", TOLD), ("cqe_visible", TOLD), ("eqe", EVENT)], "the CQ was not armed"),
     ([("arm", {"cqn": 2, "ci": 1}), ("eqe", EVENT)], "before it was visible"),
     ([("arm", {"cqn": 2, "ci": 1}), ("cqe", TOLD), ("cqe_visible", TOLD),
@@ -492,13 +495,14 @@ EVENT = {"eqn": 1, "pi": 1, "type": 1, "id": 2, "vector": 1}
     ([("fault", {"point": 3, "action": 1}),
       ("interrupt", {"vector": 1})], None),
     ([("reset", {}), ("interrupt", {"vector": 1})], "without an event"),
-    # The device notes what a guest rings before it judges it.
+    # The device records a doorbell before it checks it.
     ([("doorbell_eq", {"eqn": 5, "ci": 0xffffffff, "arm": 1})], None),
     ([("doorbell_eq", {"eqn": 5, "ci": 0xffffffff, "arm": 1}),
       ("interrupt", {"vector": 2})], "without an event"),
 ])
 def test_each_event_and_interrupt_has_a_cause(tmp_path, more, wrong):
-    """Behind the SEND, whose event and interrupt are as they should be."""
+    """The events are added after the SEND, whose own event and interrupt are
+    correct."""
     steps = [*SEND, *(("b", kind, fields) for kind, fields in more)]
     problems = Model(records_of(steps, tmp_path)).problems
     assert len(problems) == (wrong is not None), problems
@@ -550,7 +554,7 @@ def test_record_of_a_card_that_did_nothing(tmp_path):
 
 
 def test_events_that_were_overwritten(tmp_path):
-    """What is left can be had, and is told to be less."""
+    """The rest is shown on request, with the number of lost events."""
     recorder = Recorder()
     for number in range(70):
         recorder.add(number, "interrupt", vector=number)
@@ -567,7 +571,7 @@ def test_events_that_were_overwritten(tmp_path):
 
 
 def test_record_that_rested_is_not_whole(tmp_path):
-    """What it missed is told, and no problem is made of it."""
+    """A pause of the record is reported, and missing events are no problem."""
     steps = [("b", "resumed", {"missed": 7})] + [
         step for step in SEND if step[1] != "doorbell_sq"]
     records = records_of(steps, tmp_path)
@@ -589,13 +593,13 @@ def test_every_kind_has_its_words():
 
 
 def plain(text):
-    """Without the marks of a data sheet, and on one line."""
+    """TEXT of the data sheet without markup, on one line."""
     return " ".join(re.sub(r"``|\*", "", text).split())
 
 
 def chapters():
-    """Heading -> what stands below it, of the data sheet; those of one name
-    together."""
+    """Heading -> text below it, of the data sheet. Texts of equal headings are
+    joined."""
     found, heading = {}, ""
     lines = (TOP / "firmware-spec/fakernic.rst").read_text("utf-8").splitlines()
     for line, below in zip(lines, [*lines[1:], ""]):
@@ -633,7 +637,8 @@ def test_opcodes_are_those_of_the_engine():
 
 
 def tshark(path, *words):
-    """What it prints; as nobody, for it runs no Lua for root."""
+    """The output of tshark. It runs as the user nobody, because it runs no Lua for
+    root."""
     with open(path, "rb") as file:
         done = subprocess.run(
             ["tshark", "-n", "-X", f"lua_script:{LUA}", "-r", "-", *words],
@@ -679,7 +684,7 @@ def test_capture_is_filtered_by_arguments(tmp_path):
 
 
 def test_numbers_of_64_bits_are_whole(tmp_path):
-    """An address has more digits than a number of Lua's may hold."""
+    """An address of 64 bits is exact, though a number in Lua cannot hold it."""
     number = 0xfedcba9876543211
     path = captured(tmp_path, [*SEND, ("a", "dma_read", {"address": number,
                                                          "len": 1})])
@@ -689,7 +694,7 @@ def test_numbers_of_64_bits_are_whole(tmp_path):
 
 
 def test_dissector_knows_the_names_of_the_recorder():
-    """All that stand in a line of the bus, and no others."""
+    """The dissector has all names in the lines of the bus, and no others."""
     text = LUA.read_text("utf-8")
     numbers = re.findall(r'"(\w+)"', re.search(
         r"local numbers = \{(.*?)\}", text, re.S)[1])
@@ -708,7 +713,7 @@ def test_every_packet_has_a_comment(tmp_path):
 
 
 def test_words_of_another_version_are_shown(tmp_path, monkeypatch):
-    """A newer device has kinds and arguments that the dissector knows not."""
+    """A newer device has kinds and arguments that the dissector does not know."""
     def newer():
         return [*kinds(), ("novelty", "-", ["colour"])]
     monkeypatch.setattr("demo_records.kinds", newer)
@@ -735,8 +740,8 @@ def place_of(event):
 
 @pytest.mark.parametrize("steps", [SEND, LOST_READ], ids=["send", "read"])
 def test_arrows_of_perfetto_have_ends(tmp_path, steps):
-    """Each begins in the slice of what was sent and ends in that of what has
-    come: the one before it in the file, at its place and time."""
+    """Each arrow begins in the slice of a sent packet and ends in that of its
+    arrival. That slice is before it in the file, at its place and time."""
     model = Model(records_of(steps, tmp_path))
     events = json.loads(page.chrome(model))["traceEvents"]
     ends = {}
@@ -756,8 +761,8 @@ def test_arrows_of_perfetto_have_ends(tmp_path, steps):
 
 
 def test_threads_of_perfetto(tmp_path):
-    """All have numbers, names and an order, and slices that do not overlap,
-    also of events less than a slice apart."""
+    """Every thread has a number, a name and an order. Slices do not overlap, even
+    if events are less than a slice apart."""
     model = Model(records_of(SEND, tmp_path))
     for events in model.records.values():
         for number, event in enumerate(events):
@@ -824,8 +829,7 @@ document.body.dataset.found = JSON.stringify(found);
 
 
 def browse(tmp_path, requests, width=800):
-    """A browser shows the page of some requests, and visits all of it: what
-    it printed."""
+    """Open the page of REQUESTS in a browser and visit all of it; its output."""
     out = tmp_path / "trace.html"
     out.write_text(page.page(requests, ["a", "b"]).replace("</body>", VISIT),
                    "utf-8")
@@ -839,7 +843,7 @@ def browse(tmp_path, requests, width=800):
 
 
 def two_requests(tmp_path):
-    """A SEND, and a READ that loses a packet."""
+    """A SEND, and a READ of which a packet is lost."""
     for name in ("send", "read"):
         (tmp_path / name).mkdir()
     return [*Model(records_of(SEND, tmp_path / "send")).requests,
@@ -882,7 +886,7 @@ def test_page_needs_nothing_else_and_is_small(tmp_path):
 
 
 def test_browser_reports_a_broken_page(tmp_path, monkeypatch):
-    """Or the test above could not fail."""
+    """Without this report the test above could not fail."""
     monkeypatch.setattr(page, "SCRIPT", page.SCRIPT + "nobody.knows();")
     assert "CONSOLE" in browse(tmp_path, two_requests(tmp_path)).stderr
 
@@ -908,7 +912,7 @@ def test_picture_has_names_and_no_raw_numbers(tmp_path):
 
 
 def test_acknowledgement_is_requested_by_the_packet(tmp_path, monkeypatch):
-    """By the highest bit in front of its PSN."""
+    """The highest bit of the byte before the PSN requests it."""
     steps = list(SEND)
     for at in (where(steps, "tx", opcode=2) + 1, where(steps, "tx", opcode=2) + 2):
         node, kind, fields = steps[at]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""make timeline is not silent: a line before each part that takes seconds, and
-what its machines tell."""
+"""make timeline prints a line before each part that takes seconds, and the progress of
+its machines."""
 
 from contextlib import contextmanager, nullcontext
 from importlib.machinery import SourceFileLoader
