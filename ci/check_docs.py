@@ -22,7 +22,7 @@ class Page(HTMLParser):
         super().__init__()
         self.ids = set()
         self.links = []
-        self.figures = []       # (address, its text for those who do not see it)
+        self.figures = []       # (address, alternative text)
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):

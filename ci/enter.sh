@@ -63,7 +63,7 @@ mount -t tmpfs -o mode=1777 tmp "$root/tmp"
 mount --bind "$top" "$root/src"
 mount --bind "$cache" "$root/cache"
 if [ -e /etc/resolv.conf ]; then
-    # Only once: removing it would unmount it under who is inside already.
+    # Only once: removing the file would unmount it for processes inside.
     if [ -L "$root/etc/resolv.conf" ] || [ ! -e "$root/etc/resolv.conf" ]; then
         rm -f "$root/etc/resolv.conf"
         : >"$root/etc/resolv.conf"

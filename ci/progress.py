@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The progress line of a step that takes long: how far it is and how much time
-is left, as far as the step's log tells ("[12/345]", as ninja counts).
+"""The progress line of a long step: how far it is, and how much time is left. Both
+come from the counts in the step's log ("[12/345]", as ninja prints).
 
-On a terminal the line moves each second; elsewhere one is printed now and then,
-so that no log is silent. Of steps side by side that which began first is shown.
+On a terminal the line is updated each second. Elsewhere a line is printed now and
+then, so that no log is silent. Of simultaneous steps the oldest is shown.
 """
 
 import re

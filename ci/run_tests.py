@@ -370,7 +370,7 @@ def lane(queues, known, done, running, idle=()):
 
 
 def next_result(done, running):
-    """What the lanes hand on; tells meanwhile how far they are."""
+    """The next result of the lanes. Shows their progress while it waits."""
     while True:
         try:
             return done.get(timeout=running.left_to_wait())

@@ -24,7 +24,7 @@ def step_that_made_a_qemu(request):
 
 @pytest.fixture(name="cache")
 def cache_of_that_step(step, tmp_path):
-    """What somebody has for whom nothing else has made one."""
+    """A cache in which only this step has built a QEMU."""
     cache = tmp_path / "cache"
     (cache / "build").mkdir(parents=True)
     for name in (f"build/{step}", "build/lab", "images",
@@ -35,7 +35,7 @@ def cache_of_that_step(step, tmp_path):
 
 @pytest.fixture(name="qemu")
 def qemu_outside(cache, monkeypatch):
-    """The command that starts it."""
+    """The command that starts QEMU outside the tree."""
     monkeypatch.setattr(places, "INSIDE", False)
     monkeypatch.setenv("FAKERNIC_CACHE", str(cache))
     monkeypatch.delenv("FAKERNIC_QEMU", raising=False)
@@ -43,7 +43,7 @@ def qemu_outside(cache, monkeypatch):
 
 
 def mapped(command, monitor):
-    """The libraries of a QEMU that has made its devices."""
+    """The libraries that a QEMU has mapped after it has created its devices."""
     words = ["-machine", "q35", "-nodefaults", "-S", "-display", "none",
              "-netdev", "hubport,hubid=0,id=n0", "-device", "fakernic,netdev=n0",
              "-qmp", f"unix:{monitor},server=on,wait=off"]
@@ -60,7 +60,7 @@ def mapped(command, monitor):
 
 
 def test_a_qemu_and_its_libraries(step, cache, qemu, tmp_path):
-    """The device is there; all else is of the tree."""
+    """QEMU has the device, and maps libraries of the tree only."""
     places.require_device(qemu)
     tree = places.debian_root().resolve()
     own = (cache / "build" / step).resolve()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""fakernic-wait: machines are shells of this computer, each with the listener."""
+"""fakernic-wait, with local shells in the role of machines, each with a listener."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ READ_S = 60
 
 
 class ShellJob:
-    """A command, as a Job in a guest."""
+    """A local command with the methods of a guest's Job."""
 
     def __init__(self, script, on_output):
         self.process = subprocess.Popen(
@@ -61,7 +61,7 @@ class Machine:
 
 @pytest.fixture(name="three")
 def three_machines(tmp_path, monkeypatch):
-    """They have folders of their own."""
+    """A meeting of three machines, each with its own folder."""
     monkeypatch.setattr(meeting.os, "getpid", lambda: 1)
     listener = meeting.LISTENER
     machines = [Machine() for _ in range(3)]
@@ -133,7 +133,7 @@ def test_a_meeting_leaves_no_threads(three):
 
 
 def test_a_hostile_machine_takes_bounded_memory(three):
-    """And the others still meet."""
+    """The limits hold, and the machines still meet."""
     held, machines = three
     listener = held.listeners[0]
     listener.take("out", b"x" * (1 << 20))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the launcher meets on machines of others: full disks, names that are
-long or odd, users without a home, too little memory, poor images. No machine is
-booted.
+"""The launcher in unusual environments: full disks, long or odd names, users without a
+home, too little memory, images without parts. No machine is booted.
 """
 
 import errno
@@ -40,21 +39,21 @@ RELEASE_S = 20
 # ---- disks and folders -------------------------------------------------------
 
 def node(folder):
-    """What a command in a machine needs of it."""
+    """A replacement for a Node, with the parts that a command needs."""
     return SimpleNamespace(name="node1", vm=Machine.running(
         "node1", folder, folder, 0))
 
 
 @pytest.fixture(name="full")
 def full_disk(monkeypatch):
-    """No file of a folder can be written to."""
+    """Make every write to a file of a folder fail."""
     monkeypatch.setattr(outputs.Folder, "create", lambda *_: open(
         "/dev/full", "wb", buffering=0))
 
 
 @pytest.mark.usefixtures("full")
 def test_output_that_cannot_be_kept_is_told(tmp_path, capsys):
-    """It is shown all the same, and the reason is not the machine's."""
+    """The output is still shown, and the reason does not blame the machine."""
     run = launch.Run(node(tmp_path), "command")
     run.take("out", b"first\n")
     run.take("out", b"second\n")
@@ -66,7 +65,7 @@ def test_output_that_cannot_be_kept_is_told(tmp_path, capsys):
 
 @pytest.mark.usefixtures("full")
 def test_a_run_on_a_full_disk_ends_its_commands(tmp_path):
-    """With the reason, not with a machine that is lost."""
+    """The verdict has the real reason, not the loss of a machine."""
     killed = []
     one = node(tmp_path)
 
@@ -120,7 +119,7 @@ def test_a_state_folder_with_a_long_name(tmp_path):
 
 
 def test_commas_in_names_reach_qemu_doubled(tmp_path, monkeypatch):
-    """It separates its options by them."""
+    """QEMU separates its options by commas, so they must be doubled."""
     monkeypatch.setattr("fakernic_lab.images.write_tools", Path.touch)
     folder = tmp_path / "a, b"
     folder.mkdir()
@@ -138,7 +137,7 @@ def test_commas_in_names_reach_qemu_doubled(tmp_path, monkeypatch):
 # ---- users and their surroundings --------------------------------------------
 
 def test_a_user_without_a_home():
-    """As containers run with a number that /etc/passwd does not know."""
+    """The user is not in /etc/passwd, as in many containers."""
     known = environment("/tmp", FAKERNIC_ROOT="0")
     for name in ("HOME", "XDG_CACHE_HOME", "FAKERNIC_CACHE", "FAKERNIC_QEMU"):
         known.pop(name, None)
@@ -167,7 +166,7 @@ def test_a_terminal_that_knows_ascii_only(tmp_path):
 
 
 def test_too_little_memory_is_told_before(monkeypatch, capsys):
-    """It is no refusal: machines seldom take all."""
+    """Too little memory is a warning, no error: machines seldom use all of it."""
     monkeypatch.setattr(places, "free_memory", lambda: 6000)
     cli.warn_of_memory(7, 768)
     assert capsys.readouterr().err == ""
@@ -179,7 +178,8 @@ def test_too_little_memory_is_told_before(monkeypatch, capsys):
 
 
 def test_ignored_signals_stay_ignored(tmp_path):
-    """As nohup and shells without a terminal have it; others end it once."""
+    """Signals that nohup, or a shell without a terminal, ignores stay ignored. Other
+    signals end the launcher once."""
     ending = subprocess.run(
         ["sh", "-c", "trap '' HUP; exec python3 -c '"
          "import os, signal; from fakernic_lab import cli\n"
@@ -195,7 +195,7 @@ def test_ignored_signals_stay_ignored(tmp_path):
 # ---- machines ----------------------------------------------------------------
 
 def test_a_machine_that_somebody_has_killed(tmp_path, monkeypatch):
-    """As Linux does when memory is short."""
+    """Linux kills a QEMU when memory is short."""
     monkeypatch.setattr("fakernic_lab.images.write_tools", Path.touch)
     machine = Machine("node1", tmp_path / "node1", image=DiskImage("/dev/null"),
                       qemu=["qemu"], sockets=tmp_path / "sockets")
@@ -214,7 +214,7 @@ def test_a_machine_that_somebody_has_killed(tmp_path, monkeypatch):
     ("modprobe: ERROR: could not insert 'fakernic': Key was rejected by service",
      "Secure Boot.*mokutil --import /var/lib/dkms/mok.pub")))
 def test_what_an_image_lacks(said, why):
-    """One line, and what to do."""
+    """One line reports the lack and what the user can do."""
     poor = lab.Lab.__new__(lab.Lab)
     poor.image = DiskImage("/dev/null")
     one = SimpleNamespace(guest=SimpleNamespace(
@@ -236,7 +236,7 @@ def test_what_an_image_lacks(said, why):
      "driver fakernic failed with error -28"),
     ("", "the driver has said nothing of it, see /out/node1/console")))
 def test_a_driver_that_does_not_bind(says, why):
-    """One line with its reason."""
+    """One line reports the reason."""
     one = SimpleNamespace(
         name="node1", vm=SimpleNamespace(directory="/out/node1"),
         guest=SimpleNamespace(run=lambda _: SimpleNamespace(out=says)))
@@ -271,7 +271,7 @@ GIDS_OF = {
 
 @pytest.mark.parametrize("gids", GIDS_OF, ids=str)
 def test_indexes_of_gids_are_those_of_now(tmp_path, gids):
-    """Commands run although an address has left the interface."""
+    """Commands run although the interface has lost an address."""
     text, shown = GIDS_OF[gids]
     for line in text.splitlines():
         index, gid, kind = line.split(maxsplit=2)
@@ -292,7 +292,7 @@ def test_indexes_of_gids_are_those_of_now(tmp_path, gids):
 
 
 def test_a_kernel_without_ipv6():
-    """It has its IPv4 address, and pings and variables are of that."""
+    """The machine has its IPv4 address, which pings and variables use."""
     asked = []
 
     def check(script, *_):
@@ -309,7 +309,7 @@ def test_a_kernel_without_ipv6():
 
 @pytest.mark.parametrize("names", ("\x1b[2J net0", "dev0 $(reboot)", "dev0"))
 def test_names_of_devices_are_names(names):
-    """They are shown, and go into scripts."""
+    """Names with other characters are refused: they are shown and used in scripts."""
     vm = SimpleNamespace(name="node1", guest=SimpleNamespace(
         check=lambda *_: names))
     with pytest.raises(GuestCrashed, match="node1 names no RDMA device"):
@@ -317,8 +317,8 @@ def test_names_of_devices_are_names(names):
 
 
 def test_a_kernel_without_9p(tmp_path):
-    """As Debian's cloud kernels: the folder that nobody asked for is told of,
-    once; another is wanted."""
+    """Debian's cloud kernels have no 9p. A missing implied folder is reported once; a
+    missing --mount is an error."""
     def run(script):
         if script == "uname -r":
             return guest.Result(script, 0, "6.12-cloud\n", "")
@@ -341,8 +341,8 @@ def test_a_kernel_without_9p(tmp_path):
 
 
 def test_an_image_without_a_provider(tmp_path, monkeypatch):
-    """Its driver is there, so it comes up, and every program would say that
-    there is no device: told once."""
+    """The driver is there, so the machine boots, but every program finds no device.
+    This is reported once."""
     def run(script):
         done = subprocess.run(["bash", "-c", script.replace(
             "/etc /usr/local/etc", str(tmp_path))], check=False)
@@ -385,7 +385,7 @@ def test_why_a_machine_stands_still(answer, told):
 
 
 def test_a_qemu_that_stands_still_is_not_waited_for(tmp_path):
-    """It takes a connection, as Linux does for it, and says nothing."""
+    """Linux accepts connections for a stopped QEMU, which then never answers."""
     start = time.monotonic()
     with socket.socket(socket.AF_UNIX) as monitor:
         monitor.bind(str(tmp_path / "qmp"))
@@ -396,8 +396,8 @@ def test_a_qemu_that_stands_still_is_not_waited_for(tmp_path):
 
 
 def test_an_agent_that_takes_nothing_does_not_answer(tmp_path):
-    """A machine that does not boot: nobody hangs for it when as much has been
-    asked as its socket holds."""
+    """A machine that does not boot reads nothing. The launcher must not hang when the
+    socket is full of its requests."""
     said = []
     with socket.socket(socket.AF_UNIX) as agent:
         agent.bind(str(tmp_path / "agent0"))
@@ -416,7 +416,7 @@ def test_an_agent_that_takes_nothing_does_not_answer(tmp_path):
 
 
 def test_a_connection_ends_although_somebody_listens(tmp_path):
-    """QEMU takes the next one only then."""
+    """QEMU accepts the next connection only after that."""
     def listen():
         with suppress(ConnectionError, OSError):
             session.line()
@@ -435,7 +435,7 @@ def test_a_connection_ends_although_somebody_listens(tmp_path):
 
 
 def test_machines_are_asked_side_by_side(tmp_path, monkeypatch):
-    """For what they leave behind: none waits for the one before it."""
+    """The results of all machines are collected at the same time."""
     monkeypatch.setattr(lab, "PROCESSORS", 2)
     both = threading.Barrier(2)
 
@@ -502,8 +502,8 @@ def until(condition):
 
 
 def test_a_long_boot_is_not_silent(monkeypatch, slow):
-    """Where nobody looks at a terminal a line now and then: each machine boots
-    when there has been one more, and none comes too soon."""
+    """Without a terminal, lines report progress now and then. Each machine boots after
+    one more line, and no line comes too early."""
     said = []
     slow.tell = said.append
     for number, node in enumerate(slow.nodes, start=1):
@@ -520,7 +520,7 @@ def test_a_long_boot_is_not_silent(monkeypatch, slow):
 
 
 def test_a_line_moves_on_a_terminal(monkeypatch, slow):
-    """And is gone when there is something to be said."""
+    """On a terminal the line is updated, and removed before other output."""
     slow.tell = pytest.fail
     monkeypatch.setattr(sys, "stderr", Terminal())
     slow.await_boot()
@@ -535,7 +535,7 @@ def test_a_line_moves_on_a_terminal(monkeypatch, slow):
 # ---- from pytest -------------------------------------------------------------
 
 def keeper(said, **options):
-    """That of the plug-in, with these options on pytest's command line."""
+    """The plug-in's keeper of machines, with these options of pytest."""
     options = {"lab_out": "out", "lab_qemu": None, "lab_image": None,
                "lab_kernel": None, "lab_initrd": None, "lab_append": "", **options}
     reporter = SimpleNamespace(ensure_newline=list, write_line=said.append)
@@ -558,7 +558,7 @@ def test_pytest_in_an_image_without_9p():
 
 
 def test_pytest_with_a_kernel_of_ones_own():
-    """As the command's options do."""
+    """The options of pytest work as those of the command."""
     found = keeper([], lab_kernel=OLD_KERNEL, lab_append="quiet").arguments({})["image"]
     assert (found.kernel, found.append) == (OLD_KERNEL, "quiet")
     found = keeper([], lab_image="/disk", lab_kernel="/vmlinuz",

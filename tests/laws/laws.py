@@ -441,8 +441,7 @@ def run_builds_little(tree):
 
 
 def targets_tell(tree):
-    """tests that make runs are run by ci/run_tests.py, which tells meanwhile how
-    far they are"""
+    """make runs tests by ci/run_tests.py, which shows their progress"""
     rules = re.findall(r'^([a-z][a-z-]*):.*\n((?:\t.*\n)+)', tree.read('Makefile'),
                        re.M)
     if not rules:

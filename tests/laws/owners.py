@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """
-Who writes a structure's fields: the compiler tells. In a copy of the engine the
-fields are const, and every file but the owner's must still compile.
+Finds the files that write a structure's fields, by compiling. In a copy of the engine
+the fields are const. Every file except the owner's must still compile.
 """
 
 import re

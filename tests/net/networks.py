@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Networks of the host that join taps: a bridge, VXLAN, Open vSwitch.
 
-A Host is a network namespace, kept by a process, that stands for a machine of
-its own. Taps, which QEMU has open, are moved from one to the next. What a
-network consists of goes with its Hosts.
+A Host is a network namespace that plays a separate machine. A process keeps it alive.
+Taps, which QEMU has open, are moved between Hosts. The parts of a network end with its
+Hosts.
 """
 
 import os
@@ -22,7 +22,7 @@ SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 
 
 def run(*words, **options):
-    """A command that must succeed; what it printed."""
+    """Run a command that must succeed; its output."""
     done = subprocess.run([str(word) for word in words], text=True, check=False,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=60, **options)
@@ -60,18 +60,19 @@ class Host:
         return run(*self.inside(*words), **options)
 
     def start(self, *words, **options):
-        """A process that runs until the host goes."""
+        """Start a process that runs until the host ends."""
         self.processes.append(subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", *self.inside(*words)],
             stdin=subprocess.DEVNULL, **options))
 
     def take(self, tap, mtu):
-        """A tap, from where it is made."""
+        """Move a tap from its original namespace into this host."""
         run("ip", "link", "set", tap, "netns", self.pid)
         self.run("ip", "link", "set", tap, "mtu", mtu, "up")
 
     def give_back(self, tap):
-        """To where it was made: it would go with this host."""
+        """Move a tap back to its original namespace. Otherwise it would end with this
+        host."""
         self.run("ip", "link", "set", tap, "netns", os.getpid())
 
     def bridge(self, *ports):
@@ -166,7 +167,7 @@ class Switch:
                 env={**os.environ, "OVS_RUNDIR": str(self.folder)})
 
     def set(self, *words):
-        """ovs-vsctl, which waits until it is so."""
+        """Run ovs-vsctl, which waits until the change is applied."""
         return run("ovs-vsctl", "--timeout=20", f"--db={self.socket}", *words)
 
     def bridge(self, *ports):
@@ -176,7 +177,7 @@ class Switch:
             self.set("add-port", "br0", port)
 
     def errors(self):
-        """What it could not do."""
+        """The errors that Open vSwitch reports."""
         return self.set("--columns=name,error", "find", "interface",
                         "error!=[]").strip()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""fakernic's packages in a plain Debian: its kernel, its initramfs, its systemd
-and udev, its RDMA programs, none of them touched."""
+"""fakernic's packages in a plain Debian, with its unchanged kernel, initramfs, systemd,
+udev and RDMA programs."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ DEBIANS = ("libibverbs1 ibverbs-providers ibverbs-utils rdma-core librdmacm1t64 
 
 
 def test_nothing_has_failed_at_boot(machines):
-    """And udev has loaded the driver: nobody else did."""
+    """No unit has failed, and udev has loaded the driver, which nothing else loads."""
     for vm in machines:
         state = vm.guest.run("systemctl is-system-running --wait", 300)
         failed = vm.guest.check("systemctl --failed --no-legend")
@@ -27,7 +27,7 @@ def test_nothing_has_failed_at_boot(machines):
 
 
 def test_udev_names_the_device(machines):
-    """By its place, like any card: not as the driver calls it."""
+    """The device has a name by its PCI address, not the name from the driver."""
     for vm in machines:
         ibdev, netdev = vm.guest.check(FIND).split()
         assert re.fullmatch(r"rocep\d+s\d+", ibdev), ibdev
@@ -35,7 +35,7 @@ def test_udev_names_the_device(machines):
 
 
 def test_debian_is_untouched(machines):
-    """The files of Debian's packages, left-out documentation aside."""
+    """The files of Debian's packages are unchanged, except omitted documentation."""
     (vm, _) = machines
     names = vm.guest.check(
         f"dpkg-query -W -f '${{db:Status-Status}} ${{Package}}\\n' {DEBIANS} "
@@ -65,8 +65,8 @@ def test_pyverbs_opens_it(ports):
 
 
 def test_extended_posting(ports):
-    """ibv_wr_*: functions that programs find in a structure of the release of
-    libibverbs, which the provider has filled in."""
+    """ibv_wr_* work: a program finds these functions in a structure of its release of
+    libibverbs, and the provider has filled them in."""
     port = ports[0]
     program = "/root/extended_posting.py"
     port.guest.write(program, (HERE / "extended_posting.py").read_text())
@@ -87,8 +87,8 @@ except Exception as error:
 
 
 def test_why_it_is_refused(ports):
-    """As the provider's TROUBLESHOOTING.md has it: Debian's libibverbs, a release
-    build, says so to a file alone."""
+    """The reason of an error is logged as the provider's TROUBLESHOOTING.md says.
+    Debian's libibverbs is a release build, which logs to a file only."""
     port = ports[0]
     port.guest.write("/root/no_grh.py", NO_GRH.format(device=port.ibdev))
     ask = "VERBS_LOG_LEVEL=4 {} python3 /root/no_grh.py"
@@ -123,7 +123,7 @@ def test_perftest_by_rdma_cm(ports):
 
 
 def test_driver_goes_and_comes(machines, ports):
-    """modprobe -r while udev watches; the name comes back."""
+    """After modprobe -r and modprobe, udev gives the device the same name."""
     port = ports[0]
     port.guest.check("modprobe -r fakernic && modprobe fakernic && "
                      "udevadm settle", 100)
@@ -151,7 +151,8 @@ exit 1
 
 
 def test_installing_the_driver_loads_it(machines, ports):
-    """Where the card is there already: neither a boot nor modprobe is wanted."""
+    """Installing the package loads the driver for a card that is there already. Neither
+    a reboot nor modprobe is needed."""
     (vm, _) = machines
     vm.guest.check(CONFIGURE, 200)
     vm.guest.check("udevadm settle -t 60", 100)
@@ -168,14 +169,14 @@ dpkg-deb --build other other.deb >/dev/null
 apt-get install --simulate --allow-downgrades ./other.deb
 """
 
-# The first with structures of its own after and before Debian's, by release.
+# By release of Debian: the next newer and older libibverbs with other structures.
 OTHERS = {"13": ("57.0-1", "44.0-2"), "12": ("45.0-1", "43.0-1")}
 
 
 @pytest.mark.parametrize("which", (0, 1), ids=("newer", "older"))
 def test_another_private_abi_and_it_exclude_each_other(machines, release, which):
-    """libibverbs of releases with other structures: apt would remove the
-    provider."""
+    """apt would remove the provider if a libibverbs with other structures were
+    installed."""
     (vm, _) = machines
     told = vm.guest.check(OTHER_ABI.format(version=OTHERS[release][which]))
     assert "Inst libibverbs1" in told and "Remv fakernic-provider" in told, told

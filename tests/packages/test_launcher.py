@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The launcher with an image of the user's: a plain Debian with the packages, on
-a disk with a boot loader of its own; as an ordinary user."""
+"""The launcher with a user's image: a plain Debian with the packages, on a disk with
+its own boot loader. The launcher runs as an ordinary user."""
 
 import os
 import re
@@ -22,7 +22,8 @@ pytestmark = pytest.mark.timeout(2 * LIMIT_S)
 
 @pytest.fixture(scope="module")
 def disk(release):
-    """It boots with printk.time=0, as some do. Not in /tmp, which is memory."""
+    """The disk. It boots with printk.time=0, as some images do. It is not in /tmp,
+    which is in memory."""
     made = loader.make(images.images() / f"debian-{release}.ext4",
                        WORK / f"debian-{release}.disk", "printk.time=0")
     yield made
@@ -31,7 +32,7 @@ def disk(release):
 
 @pytest.fixture(scope="module")
 def qcow2(disk):
-    """The same in the format in which disks are downloaded."""
+    """The same disk as qcow2, the usual format of downloaded images."""
     made = loader.make_qcow2(disk, disk.with_suffix(".qcow2"))
     yield made
     made.unlink()

@@ -4,7 +4,7 @@
 The interface tests: prints TAP, exits 1 when a test fails.
 
     check.py            run all checks and their self-test
-    check.py --layout   write firmware-spec/layout.txt anew
+    check.py --layout   write firmware-spec/layout.txt again
 """
 
 import sys
