@@ -17,6 +17,9 @@
 #include "dm.h"
 #include "life.h"
 #include "queue/sq.h"
+#include "queue/eq.h"
+#include "queue/cq.h"
+#include "state.h"
 #include "../trace.h"
 
 typedef struct FakernicReg {

@@ -31,6 +31,7 @@
 #include "persist.h"
 #include "port/port.h"
 #include "turn.h"
+#include "state.h"
 #include "../trace.h"
 
 /* ---- in and out ---------------------------------------------------------- */

@@ -22,6 +22,7 @@
 #include "dm.h"
 #include "doors.h"
 #include "life.h"
+#include "state.h"
 #include "watch/rings.h"
 #include "objects.h"
 #include "watch/qmp.h"
@@ -29,6 +30,9 @@
 #include "watch/objects.h"
 #include "watch/record.h"
 #include "queue/sq.h"
+#include "queue/eq.h"
+#include "queue/cq.h"
+#include "queue/rq.h"
 #include "../trace.h"
 
 /* Capabilities in configuration space. */

@@ -20,6 +20,8 @@
 #include "persist.h"
 #include "port/port.h"
 #include "watch/record.h"
+#include "queue/eq.h"
+#include "state.h"
 #include "../trace.h"
 
 void fakernic_hold(FakernicState *s, unsigned reason, bool hold)

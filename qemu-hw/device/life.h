@@ -1,43 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The life of the device: when it runs, what holds it, fatal errors and reset.
+ * The life of the device: fatal errors, reset and removal, and what holds it.
  */
 #ifndef FAKERNIC_DEVICE_LIFE_H
 #define FAKERNIC_DEVICE_LIFE_H
 
-#include "state.h"
+#include "common.h"
+#include "../fault/rules.h"
 
-/* What can hold an enabled device, one bit each (FakernicState.held). */
-enum {
-    FAKERNIC_HELD_STOPPED = 1 << 0,     /* the VM is stopped */
-    FAKERNIC_HELD_FROZEN = 1 << 1,      /* in D3hot */
-    FAKERNIC_HELD_RESET = 1 << 2,       /* a reset is pending or under way */
-    FAKERNIC_HELD_LEAVING = 1 << 3,     /* unplugged */
-    FAKERNIC_HELD_FAULT = 1 << 4,       /* a fault rule froze it */
-    FAKERNIC_HELD_DEAD = 1 << 5,        /* a fault rule took it off the bus */
-};
-
-/*
- * Enabled, without a fatal error, and not held: only then does the device
- * access memory, send and receive frames. Work that a hold interrupts resumes
- * where it stopped.
- */
-static inline bool fakernic_is_running(const FakernicState *s)
-{
-    return (s->status & (FAKERNIC_STATUS_ENABLED | FAKERNIC_STATUS_FATAL)) ==
-           FAKERNIC_STATUS_ENABLED && !s->held;
-}
-
-/*
- * Frozen by a fault rule and otherwise running: it answers register loads,
- * drops frames, and executes doorbells only when it thaws.
- */
-static inline bool fakernic_is_frozen(const FakernicState *s)
-{
-    return s->held == FAKERNIC_HELD_FAULT;
-}
-
-/* Sets or clears one of the reasons above. */
+/* Sets or clears a reason, FAKERNIC_HELD_*. */
 void fakernic_hold(FakernicState *s, unsigned reason, bool hold);
 
 /* A fatal error stops the device until a reset: STATUS, an event, vector 0. */

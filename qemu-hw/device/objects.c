@@ -5,7 +5,11 @@
  */
 #include "qemu/osdep.h"
 #include "budget.h"
+#include "memory.h"
 #include "objects.h"
+#include "queue/cq.h"
+#include "queue/qp.h"
+#include "queue/ring.h"
 #include "state.h"
 
 void fakernic_objects_init(FakernicState *s)
@@ -92,6 +96,17 @@ static bool fakernic_qps_clear(FakernicState *s)
         }
     }
     return true;
+}
+
+void fakernic_progress_drop(FakernicState *s, FakernicProgress *p)
+{
+    if (p->pages.pages) {
+        fakernic_memory_give(s, p->pages.needed * sizeof(uint64_t));
+    }
+    fakernic_page_reader_drop(&p->pages);
+    fakernic_ring_free(s, &p->ring);
+    p->next = 0;
+    p->waking = false;
 }
 
 bool fakernic_objects_free_some(FakernicState *s)

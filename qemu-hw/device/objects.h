@@ -5,10 +5,13 @@
 #ifndef FAKERNIC_DEVICE_OBJECTS_H
 #define FAKERNIC_DEVICE_OBJECTS_H
 
-#include "common.h"
+#include "queue/types.h"
 
 /* Creates empty tables, of the sizes that the properties set. */
 void fakernic_objects_init(FakernicState *s);
+
+/* Frees the work done of the command under execution, which begins again. */
+void fakernic_progress_drop(FakernicState *s, FakernicProgress *p);
 
 /*
  * Frees objects within the turn's budget, without completions or events. True:

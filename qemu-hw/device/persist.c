@@ -13,6 +13,7 @@
 #include "dma.h"
 #include "life.h"
 #include "persist.h"
+#include "state.h"
 #include "../trace.h"
 
 /* A range of one RAM block, which is a shared mapping of a file. */

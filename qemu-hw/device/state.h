@@ -46,19 +46,26 @@
 #include "qom/object.h"
 #include "system/runstate.h"
 
-#include "cmd/cmd.h"
 #include "cmd/cmdq.h"
-#include "queue/cq.h"
-#include "queue/eq.h"
 #include "fault/effects.h"
 #include "port/flow.h"
 #include "watch/rings.h"
 #include "cmd/odp.h"
-#include "queue/qp.h"
+#include "queue/types.h"
 #include "watch/objects.h"
 #include "watch/record.h"
 #include "table.h"
 #include "../link/link.h"
+
+/* What can hold an enabled device, one bit each (FakernicState.held). */
+enum {
+    FAKERNIC_HELD_STOPPED = 1 << 0,     /* the VM is stopped */
+    FAKERNIC_HELD_FROZEN = 1 << 1,      /* in D3hot */
+    FAKERNIC_HELD_RESET = 1 << 2,       /* a reset is pending or under way */
+    FAKERNIC_HELD_LEAVING = 1 << 3,     /* unplugged */
+    FAKERNIC_HELD_FAULT = 1 << 4,       /* a fault rule froze it */
+    FAKERNIC_HELD_DEAD = 1 << 5,        /* a fault rule took it off the bus */
+};
 
 #define TYPE_FAKERNIC "fakernic"
 OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
@@ -205,5 +212,25 @@ struct FakernicState {
 
     uint8_t frame[ROCE_FRAME_MAX];
 };
+
+/*
+ * Enabled, without a fatal error, and not held: only then does the device
+ * access memory, send and receive frames. Work that a hold interrupts resumes
+ * where it stopped.
+ */
+static inline bool fakernic_is_running(const FakernicState *s)
+{
+    return (s->status & (FAKERNIC_STATUS_ENABLED | FAKERNIC_STATUS_FATAL)) ==
+           FAKERNIC_STATUS_ENABLED && !s->held;
+}
+
+/*
+ * Frozen by a fault rule and otherwise running: it answers register loads,
+ * drops frames, and executes doorbells only when it thaws.
+ */
+static inline bool fakernic_is_frozen(const FakernicState *s)
+{
+    return s->held == FAKERNIC_HELD_FAULT;
+}
 
 #endif

@@ -20,6 +20,9 @@
 #include "port/port.h"
 #include "watch/record.h"
 #include "turn.h"
+#include "queue/eq.h"
+#include "queue/cq.h"
+#include "state.h"
 #include "../trace.h"
 
 #define FAKERNIC_STEPS_PER_UNIT 4

@@ -523,6 +523,41 @@ def doors_gated(tree):
             if name not in (*NO_DOORS, 'fakernic_gate')]
 
 
+# ---- headers -------------------------------------------------------------------
+
+# Folder -> how many headers may follow one another below a C file of it, those
+# of firmware-spec included.
+DEPTH = {callgraph.ENGINE: 6, callgraph.DEVICE: 7, 'qemu-hw/link': 6,
+         callgraph.DRIVER: 7}
+INCLUDED = re.compile(r'^[ \t]*#[ \t]*include ["<]([^">]+)[">]', re.M)
+
+
+def chain(tree, name, known):
+    """The longest chain of this tree's headers that a file includes."""
+    if name not in known:
+        places = (str(Path(name).parent), HW_INCLUDE, 'qemu-hw/roce',
+                  'kernel-driver', 'kernel-driver/uapi')
+        known[name] = []
+        for word in INCLUDED.findall(tree.read(name)):
+            found = [path for path in (os.path.normpath(f'{place}/{word}')
+                                       for place in places)
+                     if tree.path(path).is_file()][:1]
+            for path in found:
+                known[name] = max(known[name], [path, *chain(tree, path, known)],
+                                  key=len)
+    return known[name]
+
+
+def include_depth(tree):
+    """a C file includes headers of headers to a bounded depth"""
+    known = {}
+    return [(path.stem, f'{folder}: {path.stem}.c > {" > ".join(found)}')
+            for folder, most in DEPTH.items()
+            for path in sorted(tree.path(folder).rglob('*.c'))
+            for found in [chain(tree, str(path.relative_to(tree.top)), known)]
+            if len(found) > most]
+
+
 # ---- guest memory --------------------------------------------------------------
 
 REACHES_MEMORY = re.compile(r'\b((?:pci_dma|address_space|dma_memory|'
@@ -623,7 +658,7 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
         parameter_count, no_todo, document_links, recipe_files, readme_length,
         change_log, make_targets, run_builds_little, targets_tell, unit_map,
         ways_in, doors_gated, memory_of_dma, entries_copied, fault_cells, tests_named,
-        texts.plain_english, texts.versions_listed)
+        texts.plain_english, texts.versions_listed, include_depth)
 
 
 def run(law, tree):

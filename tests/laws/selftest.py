@@ -361,6 +361,8 @@ TESTS = (
     planted(laws.fault_cells, 'qemu-hw/fault/rules.c',
             '{ "page-list", ON_READS }', '{ "page-list", ON_STORES }',
             'page-list-duplicate'),
+    planted(laws.include_depth, 'qemu-hw/device/state.h',
+            '#include "table.h"', '#include "queue/cq.h"', 'turn'),
     planted(texts.plain_english, 'README.md', '# fakernic\n',
             '# fakernic\nThe device is told.\n', 'README.md:3'),
     planted(texts.versions_listed, 'ci/build.py', 'BUILD = ',

@@ -5,8 +5,7 @@
 #ifndef FAKERNIC_DEVICE_CMD_CMD_H
 #define FAKERNIC_DEVICE_CMD_CMD_H
 
-#include "../memory.h"
-#include "../queue/ring.h"
+#include "../common.h"
 
 /* The result of a command: enum fakernic_cmd_status; for BAD_* the byte. */
 typedef struct FakernicVerdict {
@@ -46,33 +45,8 @@ static inline FakernicVerdict fakernic_page_list_verdict(uint8_t status,
     };
 }
 
-/*
- * The progress of a command that takes several turns. It belongs to the command
- * under execution. cmdq.c frees it when the command ends, and a reset at once.
- */
-typedef struct FakernicProgress {
-    FakernicPageReader pages;   /* of a region or a CQ; memory is accounted */
-    FakernicRing ring;          /* resizes: the new ring */
-    uint32_t first;             /* resizes: the first entry to copy */
-    uint32_t next;              /* resizes: the next entry to copy;
-                                 * UPDATE_PAGES: the next page */
-    uint32_t last;              /* SRQ resizes: end of the entries to copy */
-    bool waking;                /* UPDATE_PAGES: wakes those that wait */
-} FakernicProgress;
-
 /* Entries of the largest CQ that the driver can make. */
 uint32_t fakernic_cq_depth_max(const FakernicState *s);
-
-static inline void fakernic_progress_drop(FakernicState *s, FakernicProgress *p)
-{
-    if (p->pages.pages) {
-        fakernic_memory_give(s, p->pages.needed * sizeof(uint64_t));
-    }
-    fakernic_page_reader_drop(&p->pages);
-    fakernic_ring_free(s, &p->ring);
-    p->next = 0;
-    p->waking = false;
-}
 
 /*
  * Begins or continues a command. FAKERNIC_CMD_LATER: it is not complete, and

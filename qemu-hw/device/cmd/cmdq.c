@@ -17,7 +17,9 @@
 #include "../dma.h"
 #include "../queue/interrupt.h"
 #include "../life.h"
+#include "../objects.h"
 #include "../watch/record.h"
+#include "../state.h"
 #include "../../trace.h"
 
 #define FAKERNIC_CMD_RSVD_FIELDS 5

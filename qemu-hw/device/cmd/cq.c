@@ -7,6 +7,8 @@
 #include "cmd.h"
 #include "../queue/cq.h"
 #include "../state.h"
+#include "../queue/eq.h"
+#include "../queue/ring.h"
 
 /* Larger CQs need a feature that the driver must have negotiated. */
 static unsigned fakernic_cq_log_depth_max(const FakernicState *s)

@@ -7,6 +7,7 @@
 #include "cmd.h"
 #include "../queue/eq.h"
 #include "../state.h"
+#include "../queue/ring.h"
 
 #define FAKERNIC_EQ_LOG_DEPTH_MIN 4
 

@@ -8,9 +8,11 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "cmd.h"
+#include "../memory.h"
 #include "../dm.h"
 #include "odp.h"
 #include "../state.h"
+#include "../queue/ring.h"
 
 #define FAKERNIC_ACCESS_REMOTE_CHANGES \
     (FAKERNIC_ACCESS_REMOTE_WRITE | FAKERNIC_ACCESS_REMOTE_ATOMIC)

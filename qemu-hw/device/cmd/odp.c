@@ -9,8 +9,11 @@
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
 #include "cmd.h"
+#include "../memory.h"
 #include "odp.h"
 #include "../state.h"
+#include "../queue/eq.h"
+#include "../queue/ring.h"
 #include "../../trace.h"
 
 typedef struct fakernic_update_pages_req UpdatePagesReq;

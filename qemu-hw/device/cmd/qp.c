@@ -11,9 +11,13 @@
 #include "../queue/av.h"
 #include "../clock.h"
 #include "cmd.h"
+#include "../port/rss.h"
 #include "../memory.h"
 #include "../queue/qp.h"
 #include "../state.h"
+#include "../queue/eq.h"
+#include "../queue/cq.h"
+#include "../queue/ring.h"
 #include "../../trace.h"
 
 typedef struct fakernic_create_qp_req CreateQpReq;

@@ -13,6 +13,9 @@
 #include "cmd.h"
 #include "../queue/rq.h"
 #include "../state.h"
+#include "../queue/eq.h"
+#include "../queue/cq.h"
+#include "../queue/ring.h"
 
 typedef struct fakernic_create_srq_req CreateSrqReq;
 typedef struct fakernic_modify_srq_req ModifySrqReq;

@@ -8,9 +8,11 @@
 #include "qemu/bswap.h"
 #include "../clock.h"
 #include "cmd.h"
+#include "../port/rss.h"
 #include "../dma.h"
 #include "../queue/qp.h"
 #include "../state.h"
+#include "../queue/ring.h"
 
 typedef struct fakernic_create_wq_req CreateWqReq;
 typedef struct fakernic_modify_wq_req ModifyWqReq;

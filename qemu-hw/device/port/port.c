@@ -17,6 +17,7 @@
 #include "rss.h"
 #include "../state.h"
 #include "../../roce/ether.h"
+#include "../queue/eq.h"
 #include "../../trace.h"
 
 /*

@@ -18,6 +18,8 @@
 #include "rq.h"
 #include "../watch/record.h"
 #include "../state.h"
+#include "eq.h"
+#include "ring.h"
 #include "../../trace.h"
 
 /* True: there is room for an entry. Reads the doorbell record if necessary. */

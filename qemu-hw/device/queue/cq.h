@@ -5,45 +5,8 @@
 #ifndef FAKERNIC_DEVICE_QUEUE_CQ_H
 #define FAKERNIC_DEVICE_QUEUE_CQ_H
 
-#include "eq.h"
+#include "types.h"
 #include "../fault/effects.h"
-
-typedef enum FakernicArm {
-    FAKERNIC_ARM_NONE,
-    FAKERNIC_ARM_SOLICITED,
-    FAKERNIC_ARM_ANY,
-} FakernicArm;
-
-/* An object that fails with its CQ: a QP or an XRC SRQ. */
-typedef struct FakernicCqUser {
-    struct FakernicQp *qp;
-    struct FakernicSrq *srq;
-    QLIST_ENTRY(FakernicCqUser) next;
-} FakernicCqUser;
-
-typedef struct FakernicCq {
-    uint32_t id;
-    FakernicRing ring;
-    FakernicEq *eq;
-    uint32_t uar;
-    uint32_t pi;
-    uint32_t ci;                /* as last read from the record */
-    uint32_t stamped;           /* ci of the last stamp */
-    uint32_t solicited_pi;      /* pi after the last solicited entry */
-    uint32_t users;             /* QPs, XRC SRQs */
-    FakernicArm arm;
-    bool ignore_overrun;
-    bool error;
-    QLIST_HEAD(, FakernicCqUser) fail_with;     /* users that have not failed */
-    QTAILQ_ENTRY(FakernicCq) failed;            /* in s->failed_cqs */
-    uint16_t count;             /* moderation: entries per event */
-    uint16_t period_us;         /* moderation: longest wait of an entry, or 0 */
-    uint32_t held;              /* entries whose event is held */
-    RoceTime deadline;          /* of the held event, while in s->held_cqs */
-    bool is_held;
-    FakernicEventSource completion;
-    FakernicEventSource async;
-} FakernicCq;
 
 /* Writes an entry. Does not match fault rules: 'fault' is their result. */
 void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,

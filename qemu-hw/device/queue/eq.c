@@ -18,6 +18,7 @@
 #include "interrupt.h"
 #include "../watch/record.h"
 #include "../state.h"
+#include "ring.h"
 #include "../../trace.h"
 
 static bool fakernic_eq_is_full(const FakernicEq *eq)

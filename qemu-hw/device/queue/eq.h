@@ -5,35 +5,7 @@
 #ifndef FAKERNIC_DEVICE_QUEUE_EQ_H
 #define FAKERNIC_DEVICE_QUEUE_EQ_H
 
-#include "ring.h"
-
-/*
- * An object that raises events. An event that finds its EQ full stays in
- * 'latched', one bit per type, until the consumer index moves.
- */
-typedef struct FakernicEventSource {
-    uint32_t id;
-    uint32_t latched;
-    uint32_t data;
-    bool waiting;
-    QTAILQ_ENTRY(FakernicEventSource) next;
-} FakernicEventSource;
-
-typedef QTAILQ_HEAD(FakernicEventList, FakernicEventSource) FakernicEventList;
-
-typedef struct FakernicEq {
-    uint32_t id;
-    FakernicRing ring;
-    uint32_t pi;
-    uint32_t ci;
-    uint16_t vector;
-    bool armed;
-    RoceTime stalled_until;     /* by a fault rule, or because its memory
-                                 * cannot be written; 0: it is not */
-    uint32_t users;             /* CQs */
-    FakernicEventList waiting;  /* completion events */
-    QTAILQ_ENTRY(FakernicEq) late;      /* in s->late_eqs */
-} FakernicEq;
+#include "types.h"
 
 /*
  * Raises an event of an object, with 'data' for the types that have it. If 'eq'

@@ -6,41 +6,7 @@
 #ifndef FAKERNIC_DEVICE_QUEUE_QP_H
 #define FAKERNIC_DEVICE_QUEUE_QP_H
 
-#include "rq.h"
-#include "../port/rss.h"
-#include "../table.h"
-
-/*
- * A QP or a WQ. In the engine a WQ is a raw-packet QP that has an RQ only, with
- * a QP number.
- */
-typedef struct FakernicQp {
-    uint32_t qpn;
-    uint8_t type;
-    bool is_wq;
-    uint32_t pdn;               /* XRC target: 0 */
-    uint32_t xrcdn;             /* XRC target, else 0 */
-    uint32_t uar;
-    FakernicCq *send_cq;        /* XRC target, WQ, RSS QP: NULL */
-    FakernicCq *recv_cq;        /* XRC initiator and target, RSS QP: NULL */
-    FakernicSrq *srq;
-    FakernicRss *rss;           /* or NULL */
-    FakernicRing sq;
-    uint32_t sq_pi;             /* basic blocks, from the doorbell */
-    uint32_t sq_ci;             /* basic blocks fetched */
-    RoceTime sq_waits;          /* a fault rule stalls it until then; 0: none */
-    FakernicRing rq;
-    uint32_t rq_pi;             /* slots, as last read from the record */
-    uint32_t rq_ci;             /* slots fetched */
-    RoceTime rq_waits;          /* as sq_waits */
-    uint32_t flows;             /* flow rules that name it */
-    uint32_t entries;           /* WQ: table entries that name it */
-    uint64_t memory;            /* accounted for it, without its rings */
-    FakernicCounter *counter;   /* or NULL */
-    FakernicEventSource async;
-    FakernicCqUser send_user;
-    FakernicCqUser recv_user;
-} FakernicQp;
+#include "types.h"
 
 /*
  * Adds a QP or WQ to the engine and the device, takes references to the objects

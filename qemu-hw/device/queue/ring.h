@@ -6,35 +6,8 @@
 #ifndef FAKERNIC_DEVICE_QUEUE_RING_H
 #define FAKERNIC_DEVICE_QUEUE_RING_H
 
-#include "../common.h"
+#include "types.h"
 #include "../../fault/rules.h"
-
-typedef struct FakernicRing {
-    uint64_t *pages;            /* NULL: there is no such queue */
-    uint32_t page_count;
-    uint8_t page_shift;
-    uint8_t log_entry;          /* bytes of an entry */
-    uint8_t why;                /* RoceFaultWhy of an entry */
-    uint32_t depth;             /* entries, a power of two */
-} FakernicRing;
-
-/* The cached table of an upper level of a page list. */
-typedef struct FakernicUpperTable {
-    bool valid;
-    uint64_t number;
-    uint64_t entries[FAKERNIC_PAGE_TABLE_ENTRIES];
-} FakernicUpperTable;
-
-/* The state of reading a page list. */
-typedef struct FakernicPageReader {
-    uint64_t *pages;            /* those read so far; NULL: reads no list */
-    uint64_t needed;
-    uint64_t done;
-    uint64_t address;           /* of the root table, or of the first page */
-    uint8_t levels;
-    uint8_t page_shift;
-    FakernicUpperTable upper[FAKERNIC_PAGE_LIST_LEVELS_MAX - 1];
-} FakernicPageReader;
 
 /*
  * Begins to read the first 'needed' addresses of a list. OK; BAD_PAGE_LIST: the

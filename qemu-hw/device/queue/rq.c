@@ -12,6 +12,8 @@
 #include "rq.h"
 #include "../watch/record.h"
 #include "../state.h"
+#include "eq.h"
+#include "ring.h"
 #include "../../trace.h"
 
 typedef struct FakernicRqWqe {

@@ -6,24 +6,7 @@
 #ifndef FAKERNIC_DEVICE_QUEUE_RQ_H
 #define FAKERNIC_DEVICE_QUEUE_RQ_H
 
-#include "cq.h"
-
-typedef struct FakernicSrq {
-    uint32_t id;
-    uint64_t serial;            /* never reused, unlike the number */
-    FakernicRing ring;
-    uint32_t pi;
-    uint32_t ci;
-    RoceTime waits;             /* a fault rule stalls it until then; 0: none */
-    uint32_t limit;
-    uint32_t pdn;
-    uint32_t xrcdn;             /* 0: not an XRC SRQ */
-    FakernicCq *cq;             /* XRC SRQ: CQ of its receives */
-    uint32_t users;             /* QPs */
-    bool error;
-    FakernicEventSource async;
-    FakernicCqUser cq_user;
-} FakernicSrq;
+#include "types.h"
 
 /*
  * Decodes a receive WQE of 1 << log_stride bytes, also for monitoring: 0 or

@@ -18,6 +18,7 @@
 #include "../watch/record.h"
 #include "../state.h"
 #include "../../roce/wr.h"
+#include "ring.h"
 #include "../../trace.h"
 
 void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)

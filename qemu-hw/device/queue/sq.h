@@ -5,7 +5,7 @@
 #ifndef FAKERNIC_DEVICE_QUEUE_SQ_H
 #define FAKERNIC_DEVICE_QUEUE_SQ_H
 
-#include "qp.h"
+#include "types.h"
 
 /* A doorbell: the driver has posted the basic blocks before 'pi'. */
 void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi);

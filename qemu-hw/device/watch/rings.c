@@ -14,6 +14,8 @@
 #include "../queue/sq.h"
 #include "../state.h"
 #include "../../roce/wr.h"
+#include "../queue/rq.h"
+#include "../queue/ring.h"
 
 #define FAKERNIC_LOOK_COUNT     16
 #define FAKERNIC_LOOK_COUNT_MAX 256
