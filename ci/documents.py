@@ -30,7 +30,7 @@ WIDTH = 120
 PART = re.compile(r"^<!-- (code|tests|files|programs): ([^\n]+) -->\n(.*?)^<!-- end -->$",
                   re.M | re.S)
 MARKER = re.compile(r"^\s*/\* journey: ([\w-]+) \*/$")
-FUNCTION = re.compile(r"^[a-z].*?\b(\w+)\(")
+FUNCTION = re.compile(r"^(?:[A-Za-z].*?)?\b([a-z]\w+)\(")
 CASE = re.compile(r'^\s*(?:\{ "[^"]+", |TEST\(|CASE\(|SCENARIO\()', re.M)
 
 
