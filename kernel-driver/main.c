@@ -401,12 +401,12 @@ static int __init fakernic_init(void)
 }
 module_init(fakernic_init);
 
-static void __exit fakernic_exit(void)
+static void __exit fakernic_module_exit(void)
 {
 	pci_unregister_driver(&fakernic_pci_driver);
 	fakernic_dump_root_remove();
 }
-module_exit(fakernic_exit);
+module_exit(fakernic_module_exit);
 
 MODULE_DESCRIPTION("fakernic RoCEv2 NIC: Ethernet and RDMA driver");
 MODULE_AUTHOR("The fakernic authors");

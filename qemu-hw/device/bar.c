@@ -86,7 +86,7 @@ static void fakernic_enable(FakernicState *s)
         fakernic_fatal(s, FAKERNIC_FATAL_FEATURES);
         return;
     }
-    if (fakernic_cmdq_enable(s)) {
+    if (fakernic_cmdq_setup(s)) {
         s->status |= FAKERNIC_STATUS_ENABLED;
         roce_set_checks_csum(s->roce,
                              s->driver_features & FAKERNIC_FEATURE_CSUM);

@@ -29,7 +29,7 @@ uint32_t fakernic_dm_page(const FakernicState *s)
     return s->uars + 1;
 }
 
-void fakernic_dm_init(FakernicState *s)
+void fakernic_dm_make(FakernicState *s)
 {
     qemu_madvise(memory_region_get_ram_ptr(&s->dm), s->dm_size,
                  QEMU_MADV_NOHUGEPAGE);

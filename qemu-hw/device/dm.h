@@ -19,7 +19,7 @@ uint32_t fakernic_dm_page(const FakernicState *s);
 
 /* Called after device memory is created. Makes the host use small pages for it,
  * because clearing a huge page takes longer than a turn may. */
-void fakernic_dm_init(FakernicState *s);
+void fakernic_dm_make(FakernicState *s);
 
 /* Zeroes device memory from dm_zeroed on, within the budget; true: all. */
 bool fakernic_dm_zero_some(FakernicState *s);

@@ -252,7 +252,7 @@ static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
                                     s->dm_size, errp)) {
             return false;
         }
-        fakernic_dm_init(s);
+        fakernic_dm_make(s);
         memory_region_add_subregion_overlap(&s->uar_bar, dm_offset, &s->dm, 1);
     }
     pci_register_bar(pci, FAKERNIC_BAR_UAR,

@@ -315,7 +315,7 @@ bool fakernic_turn(FakernicState *s)
     fakernic_turn_reclaim(s);
     fakernic_persist_run(s);
     fakernic_turn_step(s, "memory given back");
-    commands = fakernic_cmdq_run(s);
+    commands = fakernic_cmdq_work(s);
     fakernic_turn_step(s, "commands");
     now = fakernic_now();
     if (!fakernic_is_running(s)) {

@@ -523,6 +523,23 @@ def doors_gated(tree):
             if name not in (*NO_DOORS, 'fakernic_gate')]
 
 
+# ---- names -------------------------------------------------------------------
+
+PROGRAMS = ('qemu-hw', callgraph.DRIVER, callgraph.PROVIDER)
+
+
+def names_apart(tree):
+    """device, driver and provider define no function of the same name"""
+    owner, problems = {}, []
+    for program in PROGRAMS:
+        names = {name for path in tree.path(program).rglob('*.[ch]')
+                 for name, *_ in functions(strip_comments(path.read_text('utf-8')))}
+        problems += [(name, f'{name} is in {owner[name]} and in {program}')
+                     for name in sorted(names & set(owner))]
+        owner.update(dict.fromkeys(names, program))
+    return problems
+
+
 # ---- headers -------------------------------------------------------------------
 
 # Folder -> how many headers may follow one another below a C file of it, those
@@ -658,7 +675,8 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
         parameter_count, no_todo, document_links, recipe_files, readme_length,
         change_log, make_targets, run_builds_little, targets_tell, unit_map,
         ways_in, doors_gated, memory_of_dma, entries_copied, fault_cells, tests_named,
-        texts.plain_english, texts.versions_listed, include_depth)
+        texts.plain_english, texts.versions_listed, names_apart,
+        include_depth)
 
 
 def run(law, tree):

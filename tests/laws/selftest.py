@@ -361,6 +361,8 @@ TESTS = (
     planted(laws.fault_cells, 'qemu-hw/fault/rules.c',
             '{ "page-list", ON_READS }', '{ "page-list", ON_STORES }',
             'page-list-duplicate'),
+    planted(laws.names_apart, 'kernel-driver/main.c', 'fakernic_module_exit(void)',
+            'fakernic_dm_make(void)', 'fakernic_dm_make'),
     planted(laws.include_depth, 'qemu-hw/device/state.h',
             '#include "table.h"', '#include "queue/cq.h"', 'turn'),
     planted(texts.plain_english, 'README.md', '# fakernic\n',

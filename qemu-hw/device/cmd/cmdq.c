@@ -47,103 +47,103 @@ typedef struct FakernicCmd {
 
 static const FakernicCmd fakernic_commands[] = {
     [FAKERNIC_CMD_NOP] = {
-        "NOP", fakernic_cmd_nop, .request_size = FAKERNIC_CMD_PAYLOAD,
+        "NOP", fakernic_run_nop, .request_size = FAKERNIC_CMD_PAYLOAD,
     },
     [FAKERNIC_CMD_QUERY_DEVICE] = {
-        "QUERY_DEVICE", fakernic_cmd_query_device,
+        "QUERY_DEVICE", fakernic_run_query_device,
     },
     [FAKERNIC_CMD_QUERY_PORT] = {
-        "QUERY_PORT", fakernic_cmd_query_port,
+        "QUERY_PORT", fakernic_run_query_port,
     },
     [FAKERNIC_CMD_SET_PORT] = {
-        "SET_PORT", fakernic_cmd_set_port,
+        "SET_PORT", fakernic_run_set_port,
         .request_size = sizeof(struct fakernic_set_port_req),
         .rsvd = { RSVD(struct fakernic_set_port_req, rsvd) },
     },
     [FAKERNIC_CMD_QUERY_STATS] = {
-        "QUERY_STATS", fakernic_cmd_query_stats,
+        "QUERY_STATS", fakernic_run_query_stats,
         .request_size = sizeof(struct fakernic_query_stats_req),
         .rsvd = { RSVD(struct fakernic_query_stats_req, rsvd) },
     },
     [FAKERNIC_CMD_SET_GID] = {
-        "SET_GID", fakernic_cmd_set_gid,
+        "SET_GID", fakernic_run_set_gid,
         .request_size = sizeof(struct fakernic_set_gid_req),
         .rsvd = { RSVD(struct fakernic_set_gid_req, rsvd),
                   RSVD(struct fakernic_set_gid_req, rsvd2) },
     },
     [FAKERNIC_CMD_SET_PKEY] = { "SET_PKEY" },
     [FAKERNIC_CMD_CREATE_EQ] = {
-        "CREATE_EQ", fakernic_cmd_create_eq,
+        "CREATE_EQ", fakernic_run_create_eq,
         .request_size = sizeof(struct fakernic_create_eq_req),
         .rsvd = { RSVD(struct fakernic_create_eq_req, rsvd),
                   RSVD(struct fakernic_create_eq_req, rsvd2) },
     },
     [FAKERNIC_CMD_DESTROY_EQ] = {
-        "DESTROY_EQ", fakernic_cmd_destroy_eq, ID_REQUEST,
+        "DESTROY_EQ", fakernic_run_destroy_eq, ID_REQUEST,
     },
     [FAKERNIC_CMD_CREATE_CQ] = {
-        "CREATE_CQ", fakernic_cmd_create_cq,
+        "CREATE_CQ", fakernic_run_create_cq,
         .request_size = sizeof(struct fakernic_create_cq_req),
         .rsvd = { RSVD(struct fakernic_create_cq_req, rsvd),
                   RSVD(struct fakernic_create_cq_req, rsvd2) },
     },
     [FAKERNIC_CMD_DESTROY_CQ] = {
-        "DESTROY_CQ", fakernic_cmd_destroy_cq, ID_REQUEST,
+        "DESTROY_CQ", fakernic_run_destroy_cq, ID_REQUEST,
     },
     [FAKERNIC_CMD_RESIZE_CQ] = {
-        "RESIZE_CQ", fakernic_cmd_resize_cq, FAKERNIC_FEATURE_RESIZE_CQ,
+        "RESIZE_CQ", fakernic_run_resize_cq, FAKERNIC_FEATURE_RESIZE_CQ,
         .request_size = sizeof(struct fakernic_resize_cq_req),
         .rsvd = { RSVD(struct fakernic_resize_cq_req, rsvd) },
     },
     [FAKERNIC_CMD_MODIFY_CQ] = {
-        "MODIFY_CQ", fakernic_cmd_modify_cq, FAKERNIC_FEATURE_CQ_MODERATION,
+        "MODIFY_CQ", fakernic_run_modify_cq, FAKERNIC_FEATURE_CQ_MODERATION,
         .request_size = sizeof(struct fakernic_modify_cq_req),
     },
-    [FAKERNIC_CMD_ALLOC_PD] = { "ALLOC_PD", fakernic_cmd_alloc_pd },
+    [FAKERNIC_CMD_ALLOC_PD] = { "ALLOC_PD", fakernic_run_alloc_pd },
     [FAKERNIC_CMD_DEALLOC_PD] = {
-        "DEALLOC_PD", fakernic_cmd_dealloc_pd, ID_REQUEST,
+        "DEALLOC_PD", fakernic_run_dealloc_pd, ID_REQUEST,
     },
     [FAKERNIC_CMD_ALLOC_XRCD] = {
-        "ALLOC_XRCD", fakernic_cmd_alloc_xrcd, FAKERNIC_FEATURE_XRC,
+        "ALLOC_XRCD", fakernic_run_alloc_xrcd, FAKERNIC_FEATURE_XRC,
     },
     [FAKERNIC_CMD_DEALLOC_XRCD] = {
-        "DEALLOC_XRCD", fakernic_cmd_dealloc_xrcd, FAKERNIC_FEATURE_XRC,
+        "DEALLOC_XRCD", fakernic_run_dealloc_xrcd, FAKERNIC_FEATURE_XRC,
         ID_REQUEST,
     },
-    [FAKERNIC_CMD_ALLOC_UAR] = { "ALLOC_UAR", fakernic_cmd_alloc_uar },
+    [FAKERNIC_CMD_ALLOC_UAR] = { "ALLOC_UAR", fakernic_run_alloc_uar },
     [FAKERNIC_CMD_DEALLOC_UAR] = {
-        "DEALLOC_UAR", fakernic_cmd_dealloc_uar, ID_REQUEST,
+        "DEALLOC_UAR", fakernic_run_dealloc_uar, ID_REQUEST,
     },
     [FAKERNIC_CMD_CREATE_MR] = {
-        "CREATE_MR", fakernic_cmd_create_mr,
+        "CREATE_MR", fakernic_run_create_mr,
         .request_size = sizeof(struct fakernic_create_mr_req),
         .rsvd = { RSVD(struct fakernic_create_mr_req, rsvd) },
     },
     [FAKERNIC_CMD_DESTROY_MR] = {
-        "DESTROY_MR", fakernic_cmd_destroy_mr, ID_REQUEST,
+        "DESTROY_MR", fakernic_run_destroy_mr, ID_REQUEST,
     },
     [FAKERNIC_CMD_REREG_MR] = {
-        "REREG_MR", fakernic_cmd_rereg_mr, FAKERNIC_FEATURE_REREG_MR,
+        "REREG_MR", fakernic_run_rereg_mr, FAKERNIC_FEATURE_REREG_MR,
         .request_size = sizeof(struct fakernic_rereg_mr_req),
     },
     [FAKERNIC_CMD_CREATE_MW] = {
-        "CREATE_MW", fakernic_cmd_create_mw, FAKERNIC_FEATURE_MW,
+        "CREATE_MW", fakernic_run_create_mw, FAKERNIC_FEATURE_MW,
         .request_size = sizeof(struct fakernic_create_mw_req),
         .rsvd = { RSVD(struct fakernic_create_mw_req, rsvd) },
     },
     [FAKERNIC_CMD_DESTROY_MW] = {
-        "DESTROY_MW", fakernic_cmd_destroy_mw, FAKERNIC_FEATURE_MW, ID_REQUEST,
+        "DESTROY_MW", fakernic_run_destroy_mw, FAKERNIC_FEATURE_MW, ID_REQUEST,
     },
     [FAKERNIC_CMD_CREATE_QP] = {
-        "CREATE_QP", fakernic_cmd_create_qp,
+        "CREATE_QP", fakernic_run_create_qp,
         .request_size = sizeof(struct fakernic_create_qp_req),
         .rsvd = { RSVD(struct fakernic_create_qp_req, rsvd) },
     },
     [FAKERNIC_CMD_DESTROY_QP] = {
-        "DESTROY_QP", fakernic_cmd_destroy_qp, ID_REQUEST,
+        "DESTROY_QP", fakernic_run_destroy_qp, ID_REQUEST,
     },
     [FAKERNIC_CMD_MODIFY_QP] = {
-        "MODIFY_QP", fakernic_cmd_modify_qp,
+        "MODIFY_QP", fakernic_run_modify_qp,
         .request_size = sizeof(struct fakernic_modify_qp_req),
         .rsvd = { RSVD(struct fakernic_modify_qp_req, attr.rsvd),
                   /* two fields in a row */
@@ -153,111 +153,111 @@ static const FakernicCmd fakernic_commands[] = {
                   RSVD(struct fakernic_modify_qp_req, attr.rsvd2) },
     },
     [FAKERNIC_CMD_QUERY_QP] = {
-        "QUERY_QP", fakernic_cmd_query_qp, ID_REQUEST,
+        "QUERY_QP", fakernic_run_query_qp, ID_REQUEST,
     },
     [FAKERNIC_CMD_CREATE_SRQ] = {
-        "CREATE_SRQ", fakernic_cmd_create_srq, FAKERNIC_FEATURE_SRQ,
+        "CREATE_SRQ", fakernic_run_create_srq, FAKERNIC_FEATURE_SRQ,
         .request_size = sizeof(struct fakernic_create_srq_req),
         .rsvd = { RSVD(struct fakernic_create_srq_req, rsvd),
                   RSVD(struct fakernic_create_srq_req, rsvd2) },
     },
     [FAKERNIC_CMD_DESTROY_SRQ] = {
-        "DESTROY_SRQ", fakernic_cmd_destroy_srq, FAKERNIC_FEATURE_SRQ,
+        "DESTROY_SRQ", fakernic_run_destroy_srq, FAKERNIC_FEATURE_SRQ,
         ID_REQUEST,
     },
     [FAKERNIC_CMD_MODIFY_SRQ] = {
-        "MODIFY_SRQ", fakernic_cmd_modify_srq, FAKERNIC_FEATURE_SRQ,
+        "MODIFY_SRQ", fakernic_run_modify_srq, FAKERNIC_FEATURE_SRQ,
         .request_size = sizeof(struct fakernic_modify_srq_req),
         .rsvd = { RSVD(struct fakernic_modify_srq_req, rsvd),
                   RSVD(struct fakernic_modify_srq_req, rsvd2) },
     },
     [FAKERNIC_CMD_QUERY_SRQ] = {
-        "QUERY_SRQ", fakernic_cmd_query_srq, FAKERNIC_FEATURE_SRQ, ID_REQUEST,
+        "QUERY_SRQ", fakernic_run_query_srq, FAKERNIC_FEATURE_SRQ, ID_REQUEST,
     },
     [FAKERNIC_CMD_ATTACH_MCAST] = {
-        "ATTACH_MCAST", fakernic_cmd_attach_mcast, FAKERNIC_FEATURE_MCAST,
+        "ATTACH_MCAST", fakernic_run_attach_mcast, FAKERNIC_FEATURE_MCAST,
         .request_size = sizeof(struct fakernic_mcast_req),
         .rsvd = { RSVD(struct fakernic_mcast_req, rsvd) },
     },
     [FAKERNIC_CMD_DETACH_MCAST] = {
-        "DETACH_MCAST", fakernic_cmd_detach_mcast, FAKERNIC_FEATURE_MCAST,
+        "DETACH_MCAST", fakernic_run_detach_mcast, FAKERNIC_FEATURE_MCAST,
         .request_size = sizeof(struct fakernic_mcast_req),
         .rsvd = { RSVD(struct fakernic_mcast_req, rsvd) },
     },
     [FAKERNIC_CMD_CREATE_FLOW] = {
-        "CREATE_FLOW", fakernic_cmd_create_flow, FAKERNIC_FEATURE_FLOW,
+        "CREATE_FLOW", fakernic_run_create_flow, FAKERNIC_FEATURE_FLOW,
         .request_size = sizeof(struct fakernic_create_flow_req),
         .rsvd = { RSVD(struct fakernic_create_flow_req, rsvd),
                   RSVD(struct fakernic_create_flow_req, value.rsvd),
                   RSVD(struct fakernic_create_flow_req, mask.rsvd) },
     },
     [FAKERNIC_CMD_DESTROY_FLOW] = {
-        "DESTROY_FLOW", fakernic_cmd_destroy_flow, FAKERNIC_FEATURE_FLOW,
+        "DESTROY_FLOW", fakernic_run_destroy_flow, FAKERNIC_FEATURE_FLOW,
         ID_REQUEST,
     },
     [FAKERNIC_CMD_CREATE_WQ] = {
-        "CREATE_WQ", fakernic_cmd_create_wq, FAKERNIC_FEATURE_WQ_RSS,
+        "CREATE_WQ", fakernic_run_create_wq, FAKERNIC_FEATURE_WQ_RSS,
         .request_size = sizeof(struct fakernic_create_wq_req),
         .rsvd = { RSVD(struct fakernic_create_wq_req, rsvd),
                   RSVD(struct fakernic_create_wq_req, rsvd2) },
     },
     [FAKERNIC_CMD_DESTROY_WQ] = {
-        "DESTROY_WQ", fakernic_cmd_destroy_wq, FAKERNIC_FEATURE_WQ_RSS,
+        "DESTROY_WQ", fakernic_run_destroy_wq, FAKERNIC_FEATURE_WQ_RSS,
         ID_REQUEST,
     },
     [FAKERNIC_CMD_MODIFY_WQ] = {
-        "MODIFY_WQ", fakernic_cmd_modify_wq, FAKERNIC_FEATURE_WQ_RSS,
+        "MODIFY_WQ", fakernic_run_modify_wq, FAKERNIC_FEATURE_WQ_RSS,
         .request_size = sizeof(struct fakernic_modify_wq_req),
         .rsvd = { RSVD(struct fakernic_modify_wq_req, rsvd) },
     },
     [FAKERNIC_CMD_CREATE_IND_TABLE] = {
-        "CREATE_IND_TABLE", fakernic_cmd_create_ind_table,
+        "CREATE_IND_TABLE", fakernic_run_create_ind_table,
         FAKERNIC_FEATURE_WQ_RSS,
         .request_size = sizeof(struct fakernic_create_ind_table_req),
         .rsvd = { RSVD(struct fakernic_create_ind_table_req, rsvd) },
     },
     [FAKERNIC_CMD_DESTROY_IND_TABLE] = {
-        "DESTROY_IND_TABLE", fakernic_cmd_destroy_ind_table,
+        "DESTROY_IND_TABLE", fakernic_run_destroy_ind_table,
         FAKERNIC_FEATURE_WQ_RSS, ID_REQUEST,
     },
     [FAKERNIC_CMD_CREATE_RSS_QP] = {
-        "CREATE_RSS_QP", fakernic_cmd_create_rss_qp,
+        "CREATE_RSS_QP", fakernic_run_create_rss_qp,
         FAKERNIC_FEATURE_WQ_RSS | FAKERNIC_FEATURE_RAW_PACKET,
         .request_size = sizeof(struct fakernic_create_rss_qp_req),
         .rsvd = { RSVD(struct fakernic_create_rss_qp_req, rsvd) },
     },
     [FAKERNIC_CMD_RSVD_DM] = { "DM" },
     [FAKERNIC_CMD_QUERY_PAGE_REQUESTS] = {
-        "QUERY_PAGE_REQUESTS", fakernic_cmd_query_page_requests,
+        "QUERY_PAGE_REQUESTS", fakernic_run_query_page_requests,
         FAKERNIC_FEATURE_ODP,
     },
     [FAKERNIC_CMD_UPDATE_PAGES] = {
-        "UPDATE_PAGES", fakernic_cmd_update_pages, FAKERNIC_FEATURE_ODP,
+        "UPDATE_PAGES", fakernic_run_update_pages, FAKERNIC_FEATURE_ODP,
         .request_size = sizeof(struct fakernic_update_pages_req),
     },
     [FAKERNIC_CMD_CREATE_COUNTER] = {
-        "CREATE_COUNTER", fakernic_cmd_create_counter,
+        "CREATE_COUNTER", fakernic_run_create_counter,
         FAKERNIC_FEATURE_COUNTERS,
     },
     [FAKERNIC_CMD_DESTROY_COUNTER] = {
-        "DESTROY_COUNTER", fakernic_cmd_destroy_counter,
+        "DESTROY_COUNTER", fakernic_run_destroy_counter,
         FAKERNIC_FEATURE_COUNTERS, ID_REQUEST,
     },
     [FAKERNIC_CMD_SET_QP_COUNTER] = {
-        "SET_QP_COUNTER", fakernic_cmd_set_qp_counter,
+        "SET_QP_COUNTER", fakernic_run_set_qp_counter,
         FAKERNIC_FEATURE_COUNTERS,
         .request_size = sizeof(struct fakernic_set_qp_counter_req),
     },
     [FAKERNIC_CMD_QUERY_COUNTER] = {
-        "QUERY_COUNTER", fakernic_cmd_query_counter, FAKERNIC_FEATURE_COUNTERS,
+        "QUERY_COUNTER", fakernic_run_query_counter, FAKERNIC_FEATURE_COUNTERS,
         .request_size = sizeof(struct fakernic_query_counter_req),
     },
     [FAKERNIC_CMD_FAULT] = {
-        "FAULT", fakernic_cmd_fault, FAKERNIC_FEATURE_FAULTS,
+        "FAULT", fakernic_run_fault, FAKERNIC_FEATURE_FAULTS,
         .request_size = sizeof(struct fakernic_fault_req),
     },
     [FAKERNIC_CMD_DUMP] = {
-        "DUMP", fakernic_cmd_dump, FAKERNIC_FEATURE_DUMP,
+        "DUMP", fakernic_run_dump, FAKERNIC_FEATURE_DUMP,
         .request_size = sizeof(struct fakernic_dump_req),
         .rsvd = { RSVD(struct fakernic_dump_req, rsvd) },
     },
@@ -456,7 +456,7 @@ static bool fakernic_cmdq_is_overrun(const FakernicCmdq *q)
            (q->pi == q->ci && (q->underway || q->delayed_until));
 }
 
-bool fakernic_cmdq_run(FakernicState *s)
+bool fakernic_cmdq_work(FakernicState *s)
 {
     FakernicCmdq *q = &s->cmdq;
     const uint32_t first = q->ci;
@@ -540,7 +540,7 @@ static bool fakernic_cmdq_reach(FakernicState *s, uint64_t address)
                              ROCE_FAULT_WHY_CMD);
 }
 
-bool fakernic_cmdq_enable(FakernicState *s)
+bool fakernic_cmdq_setup(FakernicState *s)
 {
     FakernicCmdq *q = &s->cmdq;
 

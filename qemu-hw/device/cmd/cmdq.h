@@ -20,7 +20,7 @@ typedef struct FakernicCmdq {
 } FakernicCmdq;
 
 /* Checks the registers of the queue; false: it was a fatal error. */
-bool fakernic_cmdq_enable(FakernicState *s);
+bool fakernic_cmdq_setup(FakernicState *s);
 
 /* The opcode of a command by name, for example CREATE_QP; -1: none. */
 int fakernic_cmd_number(const char *name);
@@ -35,6 +35,6 @@ void fakernic_cmdq_doorbell_late(FakernicState *s, uint32_t pi);
  * Executes commands in order, within the budget, but at least one or a part of
  * one. True: there are more.
  */
-bool fakernic_cmdq_run(FakernicState *s);
+bool fakernic_cmdq_work(FakernicState *s);
 
 #endif

@@ -45,7 +45,7 @@ static FakernicVerdict fakernic_counters_write(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_query_stats(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_query_stats(FakernicState *s, const void *request,
                                          void *response)
 {
     const QueryStatsReq *req = request;
@@ -54,7 +54,7 @@ FakernicVerdict fakernic_cmd_query_stats(FakernicState *s, const void *request,
                                    le32_to_cpu(req->length), response);
 }
 
-FakernicVerdict fakernic_cmd_create_counter(FakernicState *s,
+FakernicVerdict fakernic_run_create_counter(FakernicState *s,
                                             const void *request,
                                             void *response)
 {
@@ -68,7 +68,7 @@ FakernicVerdict fakernic_cmd_create_counter(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_destroy_counter(FakernicState *s,
+FakernicVerdict fakernic_run_destroy_counter(FakernicState *s,
                                              const void *request,
                                              void *response)
 {
@@ -87,7 +87,7 @@ FakernicVerdict fakernic_cmd_destroy_counter(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_set_qp_counter(FakernicState *s,
+FakernicVerdict fakernic_run_set_qp_counter(FakernicState *s,
                                             const void *request,
                                             void *response)
 {
@@ -113,7 +113,7 @@ FakernicVerdict fakernic_cmd_set_qp_counter(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_query_counter(FakernicState *s,
+FakernicVerdict fakernic_run_query_counter(FakernicState *s,
                                            const void *request, void *response)
 {
     const QueryCounterReq *req = request;

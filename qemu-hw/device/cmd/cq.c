@@ -37,7 +37,7 @@ static uint8_t fakernic_cq_ring(FakernicState *s, FakernicRing *ring,
                                    ROCE_FAULT_WHY_CQE);
 }
 
-FakernicVerdict fakernic_cmd_create_cq(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_create_cq(FakernicState *s, const void *request,
                                        void *response)
 {
     const struct fakernic_create_cq_req *req = request;
@@ -83,7 +83,7 @@ FakernicVerdict fakernic_cmd_create_cq(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_destroy_cq(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_destroy_cq(FakernicState *s, const void *request,
                                         void *response)
 {
     const struct fakernic_id *req = request;
@@ -195,7 +195,7 @@ static void fakernic_resize_end(FakernicState *s, FakernicCq *cq)
     cq->ci = 0;
 }
 
-FakernicVerdict fakernic_cmd_resize_cq(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_resize_cq(FakernicState *s, const void *request,
                                        void *response)
 {
     const ResizeCqReq *req = request;
@@ -223,7 +223,7 @@ FakernicVerdict fakernic_cmd_resize_cq(FakernicState *s, const void *request,
     return v;
 }
 
-FakernicVerdict fakernic_cmd_modify_cq(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_modify_cq(FakernicState *s, const void *request,
                                        void *response)
 {
     const struct fakernic_modify_cq_req *req = request;

@@ -13,7 +13,7 @@
 #include "../port/port.h"
 #include "../state.h"
 
-FakernicVerdict fakernic_cmd_nop(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_nop(FakernicState *s, const void *request,
                                  void *response)
 {
     memcpy(response, request, FAKERNIC_CMD_PAYLOAD);
@@ -47,7 +47,7 @@ static uint8_t fakernic_path_mtu(uint32_t port_mtu)
     return mtu;
 }
 
-FakernicVerdict fakernic_cmd_query_device(FakernicState *s,
+FakernicVerdict fakernic_run_query_device(FakernicState *s,
                                           const void *request, void *response)
 {
     struct fakernic_query_device_resp *resp = response;
@@ -114,7 +114,7 @@ FakernicVerdict fakernic_cmd_query_device(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_query_port(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_query_port(FakernicState *s, const void *request,
                                         void *response)
 {
     struct fakernic_query_port_resp *resp = response;
@@ -190,7 +190,7 @@ fakernic_check_set_port(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_set_port(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_set_port(FakernicState *s, const void *request,
                                       void *response)
 {
     const struct fakernic_set_port_req *req = request;
@@ -228,7 +228,7 @@ static bool fakernic_gid_is_v4_mapped(const uint8_t gid[16])
     return !memcmp(gid, prefix, sizeof(prefix));
 }
 
-FakernicVerdict fakernic_cmd_set_gid(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_set_gid(FakernicState *s, const void *request,
                                      void *response)
 {
     const struct fakernic_set_gid_req *req = request;
@@ -266,7 +266,7 @@ FakernicVerdict fakernic_cmd_set_gid(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(roce_gid_set(s->roce, index, &gid));
 }
 
-FakernicVerdict fakernic_cmd_alloc_pd(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_alloc_pd(FakernicState *s, const void *request,
                                       void *response)
 {
     struct fakernic_id *resp = response;
@@ -283,7 +283,7 @@ FakernicVerdict fakernic_cmd_alloc_pd(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_dealloc_pd(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_dealloc_pd(FakernicState *s, const void *request,
                                         void *response)
 {
     const struct fakernic_id *req = request;
@@ -301,7 +301,7 @@ FakernicVerdict fakernic_cmd_dealloc_pd(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_alloc_xrcd(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_alloc_xrcd(FakernicState *s, const void *request,
                                         void *response)
 {
     struct fakernic_id *resp = response;
@@ -314,7 +314,7 @@ FakernicVerdict fakernic_cmd_alloc_xrcd(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_dealloc_xrcd(FakernicState *s,
+FakernicVerdict fakernic_run_dealloc_xrcd(FakernicState *s,
                                           const void *request, void *response)
 {
     const struct fakernic_id *req = request;
@@ -332,7 +332,7 @@ FakernicVerdict fakernic_cmd_dealloc_xrcd(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_alloc_uar(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_alloc_uar(FakernicState *s, const void *request,
                                        void *response)
 {
     struct fakernic_id *resp = response;
@@ -345,7 +345,7 @@ FakernicVerdict fakernic_cmd_alloc_uar(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_dealloc_uar(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_dealloc_uar(FakernicState *s, const void *request,
                                          void *response)
 {
     const struct fakernic_id *req = request;

@@ -23,7 +23,7 @@ void fakernic_dump_forget(FakernicState *s)
     s->dump = NULL;
 }
 
-FakernicVerdict fakernic_cmd_fault(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_fault(FakernicState *s, const void *request,
                                    void *response)
 {
     const struct fakernic_fault_req *req = request;
@@ -79,7 +79,7 @@ static FakernicVerdict fakernic_dump_make(FakernicState *s, const DumpReq *req)
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_dump(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_dump(FakernicState *s, const void *request,
                                   void *response)
 {
     const DumpReq *req = request;

@@ -11,7 +11,7 @@
 
 #define FAKERNIC_EQ_LOG_DEPTH_MIN 4
 
-FakernicVerdict fakernic_cmd_create_eq(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_create_eq(FakernicState *s, const void *request,
                                        void *response)
 {
     const struct fakernic_create_eq_req *req = request;
@@ -59,7 +59,7 @@ FakernicVerdict fakernic_cmd_create_eq(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_destroy_eq(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_destroy_eq(FakernicState *s, const void *request,
                                         void *response)
 {
     const struct fakernic_id *req = request;

@@ -131,7 +131,7 @@ static FakernicVerdict fakernic_check_flow(FakernicState *s,
     return v;
 }
 
-FakernicVerdict fakernic_cmd_create_flow(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_create_flow(FakernicState *s, const void *request,
                                          void *response)
 {
     const CreateFlowReq *req = request;
@@ -164,7 +164,7 @@ FakernicVerdict fakernic_cmd_create_flow(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_destroy_flow(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_destroy_flow(FakernicState *s, const void *request,
                                           void *response)
 {
     const struct fakernic_id *req = request;

@@ -310,7 +310,7 @@ fakernic_check_create_mr(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_create_mr(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_create_mr(FakernicState *s, const void *request,
                                        void *response)
 {
     const struct fakernic_create_mr_req *req = request;
@@ -360,7 +360,7 @@ FakernicVerdict fakernic_cmd_create_mr(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_destroy_mr(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_destroy_mr(FakernicState *s, const void *request,
                                         void *response)
 {
     const struct fakernic_id *req = request;
@@ -428,7 +428,7 @@ fakernic_check_rereg_mr(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_rereg_mr(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_rereg_mr(FakernicState *s, const void *request,
                                       void *response)
 {
     const struct fakernic_rereg_mr_req *req = request;
@@ -476,7 +476,7 @@ FakernicVerdict fakernic_cmd_rereg_mr(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_create_mw(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_create_mw(FakernicState *s, const void *request,
                                        void *response)
 {
     const struct fakernic_create_mw_req *req = request;
@@ -500,7 +500,7 @@ FakernicVerdict fakernic_cmd_create_mw(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(status);
 }
 
-FakernicVerdict fakernic_cmd_destroy_mw(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_destroy_mw(FakernicState *s, const void *request,
                                         void *response)
 {
     const struct fakernic_id *req = request;

@@ -83,7 +83,7 @@ void fakernic_page_requests_forget(FakernicState *s, uint32_t key)
     roce_page_requests_resume(s->roce);
 }
 
-FakernicVerdict fakernic_cmd_query_page_requests(FakernicState *s,
+FakernicVerdict fakernic_run_query_page_requests(FakernicState *s,
                                                  const void *request,
                                                  void *response)
 {
@@ -204,7 +204,7 @@ static uint8_t fakernic_update_pages_tell(FakernicState *s,
                                                      : FAKERNIC_CMD_OK;
 }
 
-FakernicVerdict fakernic_cmd_update_pages(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_update_pages(FakernicState *s, const void *request,
                                           void *response)
 {
     const UpdatePagesReq *req = request;

@@ -265,7 +265,7 @@ void fakernic_qp_remove(FakernicState *s, FakernicQp *qp)
     fakernic_qp_free(s, qp);
 }
 
-FakernicVerdict fakernic_cmd_create_qp(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_create_qp(FakernicState *s, const void *request,
                                        void *response)
 {
     const CreateQpReq *req = request;
@@ -325,7 +325,7 @@ FakernicVerdict fakernic_cmd_create_qp(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_destroy_qp(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_destroy_qp(FakernicState *s, const void *request,
                                         void *response)
 {
     const struct fakernic_id *req = request;
@@ -483,7 +483,7 @@ bool fakernic_qp_is_mute(const FakernicQp *qp)
            (qp->recv_cq && qp->recv_cq->error);
 }
 
-FakernicVerdict fakernic_cmd_modify_qp(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_modify_qp(FakernicState *s, const void *request,
                                        void *response)
 {
     const struct fakernic_modify_qp_req *req = request;
@@ -530,7 +530,7 @@ FakernicVerdict fakernic_cmd_modify_qp(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_query_qp(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_query_qp(FakernicState *s, const void *request,
                                       void *response)
 {
     const struct fakernic_id *req = request;
@@ -562,7 +562,7 @@ fakernic_check_mcast(FakernicState *s, const struct fakernic_mcast_req *req)
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_attach_mcast(FakernicState *s,
+FakernicVerdict fakernic_run_attach_mcast(FakernicState *s,
                                           const void *request, void *response)
 {
     const struct fakernic_mcast_req *req = request;
@@ -577,7 +577,7 @@ FakernicVerdict fakernic_cmd_attach_mcast(FakernicState *s,
     return v;
 }
 
-FakernicVerdict fakernic_cmd_detach_mcast(FakernicState *s,
+FakernicVerdict fakernic_run_detach_mcast(FakernicState *s,
                                           const void *request, void *response)
 {
     const struct fakernic_mcast_req *req = request;

@@ -69,7 +69,7 @@ static void fakernic_srq_refer(FakernicState *s, FakernicSrq *srq, int users)
     }
 }
 
-FakernicVerdict fakernic_cmd_create_srq(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_create_srq(FakernicState *s, const void *request,
                                         void *response)
 {
     const CreateSrqReq *req = request;
@@ -107,7 +107,7 @@ FakernicVerdict fakernic_cmd_create_srq(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_destroy_srq(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_destroy_srq(FakernicState *s, const void *request,
                                          void *response)
 {
     const struct fakernic_id *req = request;
@@ -274,7 +274,7 @@ static FakernicVerdict fakernic_srq_resize(FakernicState *s, FakernicSrq *srq,
     return v;
 }
 
-FakernicVerdict fakernic_cmd_modify_srq(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_modify_srq(FakernicState *s, const void *request,
                                         void *response)
 {
     const ModifySrqReq *req = request;
@@ -294,7 +294,7 @@ FakernicVerdict fakernic_cmd_modify_srq(FakernicState *s, const void *request,
     return v;
 }
 
-FakernicVerdict fakernic_cmd_query_srq(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_query_srq(FakernicState *s, const void *request,
                                        void *response)
 {
     const struct fakernic_id *req = request;

@@ -66,7 +66,7 @@ static FakernicVerdict fakernic_check_create_wq(FakernicState *s,
            fakernic_refuse_at(status, offsetof(CreateWqReq, cqn));
 }
 
-FakernicVerdict fakernic_cmd_create_wq(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_create_wq(FakernicState *s, const void *request,
                                        void *response)
 {
     const CreateWqReq *req = request;
@@ -103,7 +103,7 @@ FakernicVerdict fakernic_cmd_create_wq(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_destroy_wq(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_destroy_wq(FakernicState *s, const void *request,
                                         void *response)
 {
     const struct fakernic_id *req = request;
@@ -119,7 +119,7 @@ FakernicVerdict fakernic_cmd_destroy_wq(FakernicState *s, const void *request,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_modify_wq(FakernicState *s, const void *request,
+FakernicVerdict fakernic_run_modify_wq(FakernicState *s, const void *request,
                                        void *response)
 {
     const ModifyWqReq *req = request;
@@ -185,7 +185,7 @@ static FakernicVerdict fakernic_ind_table_read(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_create_ind_table(FakernicState *s,
+FakernicVerdict fakernic_run_create_ind_table(FakernicState *s,
                                               const void *request,
                                               void *response)
 {
@@ -214,7 +214,7 @@ FakernicVerdict fakernic_cmd_create_ind_table(FakernicState *s,
     return v;
 }
 
-FakernicVerdict fakernic_cmd_destroy_ind_table(FakernicState *s,
+FakernicVerdict fakernic_run_destroy_ind_table(FakernicState *s,
                                                const void *request,
                                                void *response)
 {
@@ -254,7 +254,7 @@ static FakernicVerdict fakernic_check_create_rss_qp(FakernicState *s,
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 
-FakernicVerdict fakernic_cmd_create_rss_qp(FakernicState *s,
+FakernicVerdict fakernic_run_create_rss_qp(FakernicState *s,
                                            const void *request, void *response)
 {
     const CreateRssQpReq *req = request;

@@ -228,7 +228,7 @@ void fakernic_cqs_free(FakernicState *s)
 /* ---- entries --------------------------------------------------------- */
 
 /* journey: cq-fail */
-static void fakernic_cq_fail(FakernicState *s, FakernicCq *cq)
+static void fakernic_cq_error(FakernicState *s, FakernicCq *cq)
 {
     trace_fakernic_err_cq(s->name, cq->id, cq->pi, cq->ci);
     s->stats[FAKERNIC_STAT_CQ_OVERRUNS]++;
@@ -258,7 +258,7 @@ void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
         return;
     }
     if (fault->overrun || !fakernic_cq_has_room(s, cq)) {
-        fakernic_cq_fail(s, cq);
+        fakernic_cq_error(s, cq);
         return;
     }
     /* journey: cqe */
@@ -273,7 +273,7 @@ void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
                     completion->wqe_index, completion->opcode,
                     completion->status, completion->vendor_err);
     if (!fakernic_ring_write(s, &cq->ring, cq->pi, &cqe, sizeof(cqe))) {
-        fakernic_cq_fail(s, cq);
+        fakernic_cq_error(s, cq);
         return;
     }
     fakernic_record(s, CQE_VISIBLE, 0, cq->id, cq->pi, completion->qpn,

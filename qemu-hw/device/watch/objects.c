@@ -135,7 +135,7 @@ static void fakernic_query_engine(FakernicState *s, uint32_t qpn, GString *text)
     fakernic_json_bool(text, "loopback", view.loopback);
 }
 
-static void fakernic_query_qp(FakernicState *s, const FakernicQp *qp,
+static void fakernic_show_qp(FakernicState *s, const FakernicQp *qp,
                               GString *text)
 {
     fakernic_json_number(text, "qpn", qp->qpn);
@@ -159,7 +159,7 @@ static void fakernic_query_qp(FakernicState *s, const FakernicQp *qp,
 static bool fakernic_query_qp_at(FakernicState *s, uint32_t i, GString *text)
 {
     if (s->qps[i]) {
-        fakernic_query_qp(s, s->qps[i], text);
+        fakernic_show_qp(s, s->qps[i], text);
     }
     return s->qps[i];
 }
@@ -201,7 +201,7 @@ static uint32_t fakernic_query_cqs_end(const FakernicState *s)
     return s->cqs.next;
 }
 
-static void fakernic_query_srq(const FakernicSrq *srq, GString *text)
+static void fakernic_show_srq(const FakernicSrq *srq, GString *text)
 {
     fakernic_json_number(text, "srqn", srq->id);
     fakernic_json_number(text, "pdn", srq->pdn);
@@ -220,7 +220,7 @@ static bool fakernic_query_srq_at(FakernicState *s, uint32_t id, GString *text)
     const FakernicSrq *srq = fakernic_table_get(&s->srqs, id);
 
     if (srq) {
-        fakernic_query_srq(srq, text);
+        fakernic_show_srq(srq, text);
     }
     return srq;
 }
@@ -426,7 +426,7 @@ static bool fakernic_query_object(FakernicState *s,
     case FAKERNIC_DUMP_QP:
         object = fakernic_qp_or_wq(s, id);
         if (object) {
-            fakernic_query_qp(s, object, text);
+            fakernic_show_qp(s, object, text);
         }
         break;
     case FAKERNIC_DUMP_CQ:
@@ -438,7 +438,7 @@ static bool fakernic_query_object(FakernicState *s,
     case FAKERNIC_DUMP_SRQ:
         object = fakernic_table_get(&s->srqs, id);
         if (object) {
-            fakernic_query_srq(object, text);
+            fakernic_show_srq(object, text);
         }
         break;
     case FAKERNIC_DUMP_EQ:
