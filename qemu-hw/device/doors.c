@@ -56,8 +56,8 @@ static bool fakernic_enter(FakernicState *s)
 }
 
 /*
- * False: the frame stays with the netdev, and fakernic_go_on() asks for it
- * later. A device that a fault rule stopped takes frames, and drops them.
+ * False: the frame stays with the netdev, and fakernic_run_deferred() asks for
+ * it later. A device that a fault rule stopped takes frames, and drops them.
  */
 static bool fakernic_takes_frames(const FakernicState *s)
 {
@@ -225,7 +225,7 @@ static void fakernic_frames_ask(FakernicState *s)
 }
 
 /* Resumes deferred work: a reset, frames at the netdev, then a turn. */
-static void fakernic_go_on(FakernicState *s)
+static void fakernic_run_deferred(FakernicState *s)
 {
     if (!fakernic_enter(s)) {
         return;
@@ -243,7 +243,7 @@ static void fakernic_go_on(FakernicState *s)
 
 static void fakernic_bottom_half(void *opaque)
 {
-    fakernic_go_on(opaque);
+    fakernic_run_deferred(opaque);
 }
 
 /* ---- the guest ----------------------------------------------------------- */
@@ -369,7 +369,7 @@ static void fakernic_bursts_end(Notifier *notifier, void *data)
         fakernic_burst_remove(s);
         if (!s->behind && s->kicked) {
             qemu_bh_cancel(s->bh);
-            fakernic_go_on(s);
+            fakernic_run_deferred(s);
         }
     }
 }

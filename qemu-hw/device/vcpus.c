@@ -89,7 +89,7 @@ bool fakernic_cpus_emulated(void)
  * vCPU may release the big QEMU lock. If it yielded with the lock, the next
  * thread on this host CPU would only wait for the lock.
  */
-static void fakernic_cpu_gives_way(CPUState *cpu, run_on_cpu_data unused)
+static void fakernic_cpu_yields(CPUState *cpu, run_on_cpu_data unused)
 {
     bql_unlock();
     g_thread_yield();
@@ -103,8 +103,8 @@ void fakernic_cpu_waits(void)
 
     if (current_cpu && now - gave_way >= FAKERNIC_WAY_NS) {
         gave_way = now;
-        trace_fakernic_cpu_gives_way();
-        async_run_on_cpu(current_cpu, fakernic_cpu_gives_way,
+        trace_fakernic_cpu_yields();
+        async_run_on_cpu(current_cpu, fakernic_cpu_yields,
                          RUN_ON_CPU_NULL);
     }
 }

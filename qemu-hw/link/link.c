@@ -322,7 +322,7 @@ static void link_drop(LinkPeer *peer, const char *why)
     qemu_bh_schedule(peer->link->bh);
 }
 
-static void link_bury(FakernicLink *link)
+static void link_free_gone(FakernicLink *link)
 {
     LinkPeer *peer, *next;
 
@@ -720,7 +720,7 @@ static void link_bottom_half(void *opaque)
 {
     FakernicLink *link = opaque;
 
-    link_bury(link);
+    link_free_gone(link);
     link_look(link);
 }
 
@@ -915,7 +915,7 @@ static void link_accept(void *opaque)
     FakernicLink *link = opaque;
     int sock, spare, why;
 
-    link_bury(link);
+    link_free_gone(link);
     if (link->count >= LINK_SOCKETS_ALL) {
         link_deafen(link, "too many connections are being closed");
         return;

@@ -19,7 +19,7 @@ LOOKS = 'qemu-hw/device/watch/rings.c'
 DEVICE = 'qemu-hw/device/fakernic.c'
 EVENTS = 'qemu-hw/trace-events'
 # Events of no device.
-NAMELESS = {'fakernic_cpu_gives_way', 'fakernic_link_peer'}
+NAMELESS = {'fakernic_cpu_yields', 'fakernic_link_peer'}
 
 
 def schema(tree):

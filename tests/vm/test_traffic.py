@@ -79,7 +79,7 @@ def test_bandwidth_by_events(ports):
 def ways_given(ports, options):
     """Returns how often the CPUs yielded during a pingpong."""
     vms = [port.vm for port in ports]
-    event = "fakernic_cpu_gives_way"
+    event = "fakernic_cpu_yields"
     for vm in vms:
         vm.hmp(f"log trace:{event}")
     try:
