@@ -5,7 +5,7 @@ for tests (ci/debug-kernel.config)."""
 import re
 from pathlib import Path
 
-# Words after modprobe without parameters, and modules that are named elsewhere.
+# The words after the command, except parameters; and modules named elsewhere.
 LOADED = re.compile(r"\bmodprobe((?: -\w+)*(?: +(?!\w+=)[a-z\d][\w-]*)+)")
 LISTED = re.compile(r"\bmodules = \(([^)]*)\)")
 
