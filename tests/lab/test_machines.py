@@ -107,8 +107,8 @@ def test_timeline_and_a_rule(folder):
     made = folder / "fakernic-lab.out/timeline"
     assert {"trace.html", "trace.txt", "trace.json", "trace.pcapng"} <= {
         path.name for path in made.iterdir() if path.stat().st_size}
-    assert re.search(r"^SEND, 4 packet\(s\) there.*(\n.*)* has polled CQ \d+ "
-                     r"up to \d+\n", (made / "trace.txt").read_text("utf-8"), re.M)
+    assert re.search(r"^SEND: 4 packets there.*(\n.*)* has read CQ \d+ "
+                     r"to \d+\n", (made / "trace.txt").read_text("utf-8"), re.M)
 
 
 def test_a_rule_that_nothing_hits(folder):

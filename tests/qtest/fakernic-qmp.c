@@ -412,7 +412,7 @@ static void test_refused(Rig *r)
         { "x-fakernic-fault-add", "'rule': { 'id': 'r', 'at': 'rx',"
           " 'do': 'drop', 'nth': 'first' }", "nth" },
         { "x-fakernic-fault-remove", "'id': 'nobody'", "nobody" },
-        { "x-fakernic-fault-remove", "'id': 'a;remove=b'", "no value" },
+        { "x-fakernic-fault-remove", "'id': 'a;remove=b'", "not a value" },
     };
     QObject *rules;
 
