@@ -315,9 +315,10 @@ def test_armed_faults_are_hit_or_fail(paused):
 
 
 def test_documents_name_every_word(tmp_path):
-    """Of fault rules and of looks inside."""
+    """Of fault rules and of the device's properties."""
     hardware = HERE.parents[1] / "qemu-hw"
-    readme = (hardware / "README.md").read_text("utf-8")
+    documents = "".join((hardware / name).read_text("utf-8") for name in (
+        "README.md", "FAULTS.md", "INSPECTION.md", "LINK.md", "SCHEDULING.md"))
     rules = (hardware / "fault/rules.c").read_text("utf-8")
     words = re.findall(r'^    \{ "([\w-]+)", KIND_', rules, re.M)
     names = re.findall(r'^    \[ROCE_FAULT_\w+\] = (?:\{ )?"([\w-]+)"', rules,
@@ -327,7 +328,7 @@ def test_documents_name_every_word(tmp_path):
                       hardware / "device" / source).read_text("utf-8"))}
     assert len(words) > 25 and len(names) > 25 and len(properties) > 15
     assert not [name for name in [*words, *names, *properties]
-                if f"`{name}" not in readme]
+                if f"`{name}" not in documents]
     said = fakernic_lab(tmp_path, "fault", "--help").stdout
     for text in (said, (HERE / "fakernic-lab.rst").read_text("utf-8")):
         assert not [name for name in [*words, *names]

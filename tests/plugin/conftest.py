@@ -84,9 +84,13 @@ class Work:
              "-o", target], cwd=self.build, check=True)
 
     def link(self, check, target):
-        """The device with another check.o."""
-        objects = [path for path in self.objects.glob("*/**/*.o")
-                   if path.name != "check.o"]
+        """The device with another check.o; without objects of moved sources,
+        which make leaves in the folder."""
+        sources = (path.relative_to(self.objects).with_suffix(".c")
+                   for path in self.objects.glob("*/**/*.o"))
+        objects = [self.objects / name.with_suffix(".o") for name in sources
+                   if name.parts[0] == "trace" or
+                   (SRC / "qemu-hw" / name).exists() and name.name != "check.c"]
         subprocess.run(["cc", "-shared", "-o", target, check, *objects,
                         "-lglib-2.0", "-ldeflate"], check=True)
 
