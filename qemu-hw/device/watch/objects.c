@@ -136,7 +136,7 @@ static void fakernic_query_engine(FakernicState *s, uint32_t qpn, GString *text)
 }
 
 static void fakernic_show_qp(FakernicState *s, const FakernicQp *qp,
-                              GString *text)
+                             GString *text)
 {
     fakernic_json_number(text, "qpn", qp->qpn);
     fakernic_json_name(text, "type", fakernic_query_types,
