@@ -2,6 +2,7 @@
 """fakernic-wait, with local shells in the role of machines, each with a listener."""
 
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -103,6 +104,23 @@ def test_a_call_that_has_timed_out_counts_no_more(three, capfd):
     assert others[1].wait(READ_S) == 124
     assert others[0].poll() is None
     assert codes([one.wait("late"), others[0], three_.wait("late")]) == [0, 0, 0]
+
+
+def test_call_that_releases_others_does_not_time_out(three):
+    """Its time limit ends before the launcher reads the withdrawal, and the call
+    of the last machine comes in between."""
+    held, (one, two, three_) = three
+    others = [two.wait("late"), three_.wait("-t", "2", "late")]
+    deadline = time.monotonic() + READ_S
+    while sum(listener.waiting() for listener in held.listeners) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(three_.job.process.pid, signal.SIGSTOP)
+    time.sleep(3)
+    last = one.wait("late")
+    assert codes([last, others[0]]) == [0, 0]
+    os.killpg(three_.job.process.pid, signal.SIGCONT)
+    assert others[1].wait(READ_S) == 0
 
 
 @pytest.mark.parametrize("words, folder, code", (

@@ -7,10 +7,11 @@ listener, which is an ordinary command:
 1. `fakernic-wait` writes a line "NAME ID" into the listener's pipe, and waits at a
    pipe of its own, named ID. The listener prints the line.
 2. The launcher waits until every machine has made a call with this NAME.
-3. It sends to each listener the ID of that machine's call. The listener writes to
-   the pipe ID, and the call returns.
+3. It sends to each listener the ID of that machine's call, and the word "called".
+   The listener writes the word to the pipe ID, and the call returns.
 
-A line "- ID" withdraws a call. The second call with a NAME in one machine waits for
+A line "- ID" withdraws a call that has timed out. The launcher answers "withdrawn",
+or has answered "called" before. The second call with a NAME in one machine waits for
 the second calls of the others.
 """
 
@@ -31,6 +32,7 @@ VARIABLE = "FAKERNIC_WAIT"
 ALONE = "alone"                 # in place of a folder, with one machine: no wait
 LIMIT_S = 300                   # default time limit of a call
 READY_S = 60
+WITHDRAWN_S = 60                # limit of the answer to a withdrawal
 # Limits of one machine: waiting calls, and bytes of an incomplete line.
 CALLS_MAX = 256
 LINE_MAX = 200
@@ -58,8 +60,12 @@ trap 'rm -f "$folder/$id"' EXIT
 # Open before the call: a pipe that nobody has open loses its answer.
 exec 3<>"$folder/$id"
 echo "$1 $id" 1<>"$folder/calls"
-if ! read -r -t "$limit" <&3; then
+if ! read -r -t "$limit" answer <&3; then
+    # The other machines may have been released by this call at this moment.
     echo "- $id" 1<>"$folder/calls"
+    read -r -t {WITHDRAWN_S} answer <&3
+fi
+if [ "$answer" != called ]; then
     echo "fakernic-wait: not all machines have called '$1' within $limit s" >&2
     exit 124
 fi
@@ -72,7 +78,9 @@ umask 0
 mkdir -p {folder} && mkfifo {folder}/calls && exec 3<>{folder}/calls || exit 1
 while read -r line <&3; do printf '%s\\n' "$line"; done &
 echo ready
-while read -r id; do [ ! -p {folder}/$id ] || echo 1<>{folder}/$id; done
+while read -r id answer; do
+    [ ! -p {folder}/$id ] || echo $answer 1<>{folder}/$id
+done
 """
 
 
@@ -112,17 +120,18 @@ class Listener:
         for ids in self.calls.values():
             with suppress(ValueError):
                 ids.remove(number)
+                self.go(number + b" withdrawn")
 
     def answer(self):
         """Send the queued answers; None ends the loop. It runs in its own thread,
         so a machine that does not read cannot delay the others."""
         with suppress(OSError):
-            while (number := self.answers.get()) is not None:
-                self.job.send(number + b"\n")
+            while (line := self.answers.get()) is not None:
+                self.job.send(line + b"\n")
 
-    def go(self, number):
+    def go(self, line):
         with suppress(queue.Full):      # it does not read
-            self.answers.put_nowait(number)
+            self.answers.put_nowait(line)
 
 
 class Meeting:
@@ -160,7 +169,7 @@ class Meeting:
             listener.calls[name].append(number)
             if self.listeners and all(one.calls[name] for one in self.listeners):
                 for one in self.listeners:
-                    one.go(one.calls[name].popleft())
+                    one.go(one.calls[name].popleft() + b" called")
             # Names without a waiting call must not use memory.
             for one in self.listeners:
                 if not one.calls[name]:
