@@ -14,18 +14,18 @@ BUILD := $(ENTER) ci/build.py
 	root build-qemu build-rdma-core build-driver build-image build packages \
 	packages-forky clean distclean
 
-# Kernels and other versions: ci/versions.
-MAIN := $(shell ci/versions.sh kernel main)
-OLD_KERNEL := $(shell ci/versions.sh kernel old)
-NEW_KERNEL := $(shell ci/versions.sh kernel new)
-LONG_KERNEL := $(shell ci/versions.sh kernel long)
+# Kernels and other versions: ci/versions, read only by targets that use them.
+MAIN = $(shell ci/versions.sh kernel main)
+OLD_KERNEL = $(shell ci/versions.sh kernel old)
+NEW_KERNEL = $(shell ci/versions.sh kernel new)
+LONG_KERNEL = $(shell ci/versions.sh kernel long)
 
 # Of make fuzz: seconds per target, and parallel jobs.
 SECONDS := 600
 JOBS := 1
 # Of make test-failing: the main kernel or debug; of make test-debug-kernel: debug, if it
 # is not kcsan.
-KERNEL := $(MAIN)
+KERNEL = $(MAIN)
 DEBUG_KERNEL = $(or $(filter kcsan,$(KERNEL)),debug)
 # Of make soak.
 MINUTES := 60
@@ -38,8 +38,8 @@ LONG :=
 # Of make test-packages: Debian 13 or 12.
 RELEASE := 13
 # Of make test-qemu-versions and of make test-intree.
-QEMUS := $(shell ci/versions.sh qemu new)
-LINUXES := $(MAIN)
+QEMUS = $(shell ci/versions.sh qemu new)
+LINUXES = $(MAIN)
 
 help:
 	@echo 'make run             boot two VMs and show RDMA between them; V=1: with all'

@@ -38,7 +38,7 @@ main=$("$top/ci/versions.sh" kernel main)
 old=$("$top/ci/versions.sh" kernel old)
 
 inputs() {
-    cat "$here/inputs${variant:+.$variant}" | 
+    cat "$here/inputs${variant:+.$variant}" |
         sed -e 's/#.*//' -e '/^ *$/d' -e "s/@main@/$main/" -e "s/@old@/$old/"
 }
 

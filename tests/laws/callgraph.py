@@ -127,6 +127,18 @@ def engine_calls(tree):
                                 '-I', tree.path(HW_INCLUDE)], Path(work)))
 
 
+def included(tree, name, folders):
+    """The files of the checkout that one includes itself: found next to it, or in
+    one of these folders."""
+    found = set()
+    for word in re.findall(r'^[ \t]*#[ \t]*include [<"](.*?)[>"]', tree.read(name),
+                           re.M):
+        there = [place / word for place in map(Path, (Path(name).parent, *folders))
+                 if tree.path(place / word).is_file()]
+        found |= {os.path.normpath(path) for path in there[:1]}
+    return found
+
+
 class Build:
     """What the build made of a folder: its objects, if they are of the sources
     here. CACHE has them."""
@@ -143,14 +155,7 @@ class Build:
     def includes(self, name):
         """The files of the checkout that one includes itself."""
         if name not in self.included:
-            places = [Path(name).parent, *map(Path, self.copies)]
-            found = set()
-            for word in re.findall(r'^[ \t]*#[ \t]*include [<"](.*?)[>"]',
-                                   self.tree.read(name), re.M):
-                there = [place / word for place in places
-                         if self.tree.path(place / word).is_file()]
-                found |= {os.path.normpath(path) for path in there[:1]}
-            self.included[name] = found
+            self.included[name] = included(self.tree, name, self.copies)
         return self.included[name]
 
     def inputs(self, name):

@@ -546,22 +546,17 @@ def names_apart(tree):
 # of firmware-spec included.
 DEPTH = {callgraph.ENGINE: 6, callgraph.DEVICE: 7, 'qemu-hw/link': 6,
          callgraph.DRIVER: 7}
-INCLUDED = re.compile(r'^[ \t]*#[ \t]*include ["<]([^">]+)[">]', re.M)
+INCLUDE_FOLDERS = (HW_INCLUDE, 'qemu-hw/roce', 'kernel-driver',
+                   'kernel-driver/uapi')
 
 
 def chain(tree, name, known):
     """The longest chain of this tree's headers that a file includes."""
     if name not in known:
-        places = (str(Path(name).parent), HW_INCLUDE, 'qemu-hw/roce',
-                  'kernel-driver', 'kernel-driver/uapi')
         known[name] = []
-        for word in INCLUDED.findall(tree.read(name)):
-            found = [path for path in (os.path.normpath(f'{place}/{word}')
-                                       for place in places)
-                     if tree.path(path).is_file()][:1]
-            for path in found:
-                known[name] = max(known[name], [path, *chain(tree, path, known)],
-                                  key=len)
+        for path in sorted(callgraph.included(tree, name, INCLUDE_FOLDERS)):
+            known[name] = max(known[name], [path, *chain(tree, path, known)],
+                              key=len)
     return known[name]
 
 

@@ -5,6 +5,12 @@ may be named.
 """
 
 import re
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'lab'))
+
+from fakernic_lab import versions
 
 SKIPPED = {'.git', 'build', 'corpus', '__pycache__', 'results', 'LICENSES'}
 WITH_TEXT = {'.c', '.h', '.py', '.sh', '.md', '.rst', '.json', '.1', '.7'}
@@ -55,15 +61,15 @@ def plain_english(tree):
 CHOOSING = ('Makefile', 'ci', 'tests', '.github')
 CHOICE = r'(?:driver|kernel|linux|vmlinuz|initrd|source|rdma-core|qemu)[-/ ]'
 # Examples of output, and the versions that packages refuse.
+IN_USE = ('main', 'old', 'new', 'long')      # not watch, whose names are words
 NAMES_VERSIONS = {'ci/versions', 'tests/recipes/test_debs.py'}
 
 
 def versions_listed(tree):
     """only ci/versions names the kernels, rdma-cores and QEMUs in use"""
-    rows = [line.split() for line in tree.read('ci/versions').split('\n')
-            if line and not line.startswith('#')]
-    series = '|'.join(re.escape(version) for _, version, role, _ in rows
-                      if role != 'watch')
+    series = '|'.join(re.escape(version)
+                      for kind in ('kernel', 'rdma-core', 'qemu')
+                      for version in versions.listed(kind, *IN_USE))
     pattern = re.compile(rf'["\'](?:{series})["\']|\b{CHOICE}(?:{series})\b(?!\.\d)')
     problems = []
     for name in files_below(tree, *CHOOSING):

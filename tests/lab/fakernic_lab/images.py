@@ -84,7 +84,7 @@ class ProjectImage:
     patience = 1                # factor of all time limits in the guest
     lacks_agent = lacks_driver = "build it again with 'make build-image'"
 
-    def __init__(self, kernel=KERNELS[0], append=""):
+    def __init__(self, kernel=versions.MAIN_KERNEL, append=""):
         if kernel not in KERNELS:
             raise LabError(f"--kernel {kernel}: one of {', '.join(KERNELS)}, or "
                            "with --image the path of a kernel")
@@ -210,4 +210,4 @@ def chosen(disk_file=None, kernel=None, initrd=None, append=""):
         return DiskImage(disk_file, kernel, initrd, append)
     if initrd:
         raise LabError("--initrd needs --image and --kernel")
-    return ProjectImage(kernel or KERNELS[0], append)
+    return ProjectImage(kernel or versions.MAIN_KERNEL, append)
