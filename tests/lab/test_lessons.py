@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """LESSONS.md as a reader runs it: its commands, in their order, and what they
-print. What the document shows must come, in that order, but for numbers; where
+print. What the document shows must come, in that order, except numbers; where
 it has "..." other lines may stand between. What the cards recorded of all of it
 is judged at the end.
 """

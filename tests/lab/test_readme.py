@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What README.md at the top shows, as a reader meets it: its commands, out of
-its text, in a checkout; and what they print, which is what it shows but for
+its text, in a checkout; and what they print, which is what it shows, except for
 numbers, the width of columns, and any lines where it has "...".
 """
 
