@@ -20,6 +20,7 @@
 #include "queue/eq.h"
 #include "queue/cq.h"
 #include "state.h"
+#include "fault/gate.h"
 #include "../trace.h"
 
 typedef struct FakernicReg {
@@ -122,9 +123,10 @@ static void fakernic_set_control(FakernicState *s, uint32_t value)
 
 static uint32_t fakernic_reg_status(FakernicState *s)
 {
-    const bool told = s->faults.told && s->status & FAKERNIC_STATUS_ENABLED;
+    const bool faults = fakernic_gate_was_armed(s) &&
+                        s->status & FAKERNIC_STATUS_ENABLED;
 
-    return s->status | (told ? FAKERNIC_STATUS_FAULTS : 0);
+    return s->status | (faults ? FAKERNIC_STATUS_FAULTS : 0);
 }
 
 static uint32_t fakernic_reg_fatal_code(FakernicState *s)
@@ -428,7 +430,7 @@ void fakernic_doorbell_hear(FakernicState *s, hwaddr offset, uint64_t word)
     if (fakernic_is_frozen(s)) {
         /* Polling would fill the bounded list of held doorbells. */
         if (place != FAKERNIC_DOORBELL_POLL) {
-            fakernic_fault_hold_doorbell(s, offset, word);
+            fakernic_gate_hold_doorbell(s, offset, word);
         }
         return;
     } else if (!fakernic_is_running(s)) {
@@ -447,37 +449,17 @@ void fakernic_doorbell_hear(FakernicState *s, hwaddr offset, uint64_t word)
     }
 }
 
-/* What fault rules match a doorbell by: its place, index and QP. */
-static RoceFaultSubject fakernic_doorbell_subject(hwaddr offset, uint64_t word)
-{
-    RoceFaultSubject subject = {
-        .point = ROCE_FAULT_DOORBELL, .number = offset % FAKERNIC_PAGE_SIZE,
-        .index = FAKERNIC_GET(FAKERNIC_DOORBELL_INDEX, word),
-    };
-
-    if (subject.number == FAKERNIC_DOORBELL_SQ) {
-        subject.qpn = FAKERNIC_GET(FAKERNIC_DOORBELL_ID, word);
-    }
-    return subject;
-}
-
 void fakernic_doorbell_store(FakernicState *s, hwaddr offset, uint64_t word,
                              unsigned size)
 {
-    RoceFaultSubject subject;
-
     if (size != 8 || offset >> FAKERNIC_PAGE_SHIFT >= s->uars) {
         fakernic_doorbell_drop(s, offset, word,
                                "not a 64-bit store into a doorbell page");
         return;
     }
-    if (roce_fault_at(&s->faults.rules, ROCE_FAULT_DOORBELL)) {
-        subject = fakernic_doorbell_subject(offset, word);
-        if (!fakernic_fault_doorbell(s, &subject, offset, &word)) {
-            return;
-        }
+    if (fakernic_gate_doorbell(s, offset, &word)) {
+        fakernic_doorbell_hear(s, offset, word);
     }
-    fakernic_doorbell_hear(s, offset, word);
 }
 
 /* Doorbell pages read zero; an enabled device's clock page has the time. */

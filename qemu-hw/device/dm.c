@@ -76,7 +76,7 @@ bool fakernic_memory_read(void *host, uint64_t address, void *buf, size_t len)
 
     if (!(address & ROCE_ADDRESS_DM)) {
         return fakernic_dma_read(host, address, buf, len,
-                                 ROCE_FAULT_WHY_PAYLOAD);
+                                 ROCE_WHY_PAYLOAD);
     }
     from = fakernic_dm(host, address, len);
     if (from) {
@@ -93,7 +93,7 @@ bool fakernic_memory_write(void *host, uint64_t address, const void *buf,
 
     if (!(address & ROCE_ADDRESS_DM)) {
         return fakernic_dma_write(host, address, buf, len,
-                                  ROCE_FAULT_WHY_PAYLOAD);
+                                  ROCE_WHY_PAYLOAD);
     }
     to = fakernic_dm(s, address, len);
     if (to) {

@@ -14,8 +14,8 @@
 #include "exec/cpu-common.h"
 #include "budget.h"
 #include "dma.h"
-#include "watch/record.h"
 #include "state.h"
+#include "fault/gate.h"
 #include "../trace.h"
 
 static bool fakernic_dma_failed(FakernicState *s, uint64_t address, size_t len,
@@ -32,19 +32,6 @@ static void fakernic_dma_count(FakernicState *s, size_t len)
     fakernic_spend(s, 1 + len / FAKERNIC_PAGE_SIZE);
 }
 
-/* The fault rule that an access hits, or NULL. */
-static const RoceFaultRule *fakernic_dma_fault(FakernicState *s,
-                                               RoceFaultPoint point,
-                                               RoceFaultWhy why,
-                                               uint64_t address, size_t len)
-{
-    RoceFaultSubject subject = { .point = point, .why = why,
-                                 .address = address, .len = len };
-
-    return roce_fault_at(&s->faults.rules, point)
-               ? fakernic_fault_hit(s, &subject) : NULL;
-}
-
 bool fakernic_dma_peek(FakernicState *s, uint64_t address, void *buf,
                        size_t len)
 {
@@ -55,21 +42,18 @@ bool fakernic_dma_peek(FakernicState *s, uint64_t address, void *buf,
 }
 
 bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len,
-                       RoceFaultWhy why)
+                       RoceWhy why)
 {
     FakernicState *s = host;
-    const RoceFaultRule *rule;
+    const FakernicHit *hit;
 
     fakernic_dma_count(s, len);
-    fakernic_record(s, DMA_READ, address, len);
-    rule = fakernic_dma_fault(s, ROCE_FAULT_DMA_READ, why, address, len);
-    if ((rule && rule->act == ROCE_FAULT_FAIL) ||
+    hit = fakernic_gate_dma_read(s, address, len, why);
+    if (fakernic_gate_fails(hit) ||
         !fakernic_dma_peek(s, address, buf, len)) {
         return fakernic_dma_failed(s, address, len, false);
     }
-    if (rule && rule->act == ROCE_FAULT_CORRUPT) {
-        roce_fault_corrupt(&rule->spoil, buf, len);
-    }
+    fakernic_gate_bytes(hit, buf, len);
     return true;
 }
 
@@ -169,38 +153,18 @@ static bool fakernic_dma_store(FakernicState *s, uint64_t address,
     return true;
 }
 
-/* A store that a fault rule has hit. */
-static bool fakernic_dma_spoilt(FakernicState *s, const RoceFaultRule *rule,
-                                uint64_t address, const void *buf, size_t len)
-{
-    g_autofree void *copy = NULL;
-
-    switch (rule->act) {
-    case ROCE_FAULT_FAIL:
-        return fakernic_dma_store(s, address, buf, MIN(rule->bytes, len)) &&
-               fakernic_dma_failed(s, address, len, true);
-    case ROCE_FAULT_DROP:
-        return true;
-    case ROCE_FAULT_CORRUPT:
-        copy = g_memdup2(buf, len);
-        roce_fault_corrupt(&rule->spoil, copy, len);
-        return fakernic_dma_store(s, address, copy, len);
-    default:
-        return fakernic_dma_store(s, address, buf, len);
-    }
-}
-
 bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
-                        size_t len, RoceFaultWhy why)
+                        size_t len, RoceWhy why)
 {
     FakernicState *s = host;
-    const RoceFaultRule *rule;
+    const FakernicHit *hit;
+    size_t part = len;
 
     fakernic_dma_count(s, len);
-    fakernic_record(s, DMA_WRITE, address, len);
-    rule = fakernic_dma_fault(s, ROCE_FAULT_DMA_WRITE, why, address, len);
-    return rule ? fakernic_dma_spoilt(s, rule, address, buf, len)
-                : fakernic_dma_store(s, address, buf, len);
+    hit = fakernic_gate_dma_write(s, address, &buf, &part, why);
+    return fakernic_dma_store(s, address, buf, part) &&
+           (!fakernic_gate_fails(hit) ||
+            fakernic_dma_failed(s, address, len, true));
 }
 
 void fakernic_atomic_execute(uint64_t *word, RoceAtomic *op)
@@ -215,34 +179,15 @@ void fakernic_atomic_execute(uint64_t *word, RoceAtomic *op)
     } while (seen != old);
 }
 
-/* As fakernic_atomic_execute(), with the effect of a fault rule. */
-static void fakernic_dma_atomic_faulty(const RoceFaultRule *rule,
-                                       uint64_t *word, RoceAtomic *op)
-{
-    uint64_t original;
-
-    if (rule->act == ROCE_FAULT_DROP) {
-        op->original = le64_to_cpu(qatomic_read__nocheck(word));
-        return;
-    }
-    fakernic_atomic_execute(word, op);
-    if (rule->act == ROCE_FAULT_CORRUPT) {
-        original = cpu_to_le64(op->original);
-        roce_fault_corrupt(&rule->spoil, &original, sizeof(original));
-        op->original = le64_to_cpu(original);
-    }
-}
-
 bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
 {
     FakernicState *s = host;
-    const RoceFaultRule *rule = fakernic_dma_fault(
-        s, ROCE_FAULT_DMA_ATOMIC, ROCE_FAULT_WHY_PAYLOAD, address, 8);
+    const FakernicHit *hit = fakernic_gate_dma_atomic(s, address);
     size_t len = 8;
     uint64_t *word;
 
     fakernic_dma_count(s, len);
-    if (rule && rule->act == ROCE_FAULT_FAIL) {
+    if (fakernic_gate_fails(hit)) {
         return fakernic_dma_failed(s, address, 8, true);
     }
     word = fakernic_dma_map(s, address, &len);
@@ -253,11 +198,12 @@ bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
         fakernic_dma_unmap(s, word, len);
         return fakernic_dma_failed(s, address, 8, true);
     }
-    if (rule) {
-        fakernic_dma_atomic_faulty(rule, word, op);
+    if (fakernic_gate_drops(hit)) {
+        op->original = le64_to_cpu(qatomic_read__nocheck(word));
     } else {
         fakernic_atomic_execute(word, op);
     }
+    fakernic_gate_word(hit, &op->original);
     fakernic_dma_unmap(s, word, len);
     return true;
 }

@@ -8,11 +8,11 @@
 #define FAKERNIC_DEVICE_DMA_H
 
 #include "common.h"
-#include "../fault/rules.h"
+#include "../fault/why.h"
 
 /* False, and counted: not all of it is accessible RAM. Rules match 'why'. */
 bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len,
-                       RoceFaultWhy why);
+                       RoceWhy why);
 
 /* For monitoring: nothing is counted or recorded, and no fault rule applies. */
 bool fakernic_dma_peek(FakernicState *s, uint64_t address, void *buf,
@@ -32,7 +32,7 @@ uint8_t *fakernic_dma_find(FakernicState *s, uint64_t address, uint64_t *len);
  * piece are written then.
  */
 bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
-                        size_t len, RoceFaultWhy why);
+                        size_t len, RoceWhy why);
 
 /* Atomic on 8 bytes, also against vCPUs. False: not one aligned word of RAM. */
 bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op);

@@ -5,9 +5,9 @@
  * deadlines, the end of a persistent FLUSH, the bottom half, a VM that stops or
  * resumes, and the unplug.
  *
- * Each door checks the gate, which the unplug closes permanently. QEMU may
- * still enter a door after that. It looks up a region once for a whole DMA, and
- * a CPU looks it up before it waits for the big lock.
+ * Each door checks that the device is plugged in, because QEMU may still enter
+ * a door after the unplug. It looks up a region once for a whole DMA, and a CPU
+ * looks it up before it waits for the big lock.
  *
  * A door calls its station and then gives the device a turn. A station is the
  * file that does the work. No station and no turn calls back up here. Doors
@@ -26,6 +26,7 @@
 #include "budget.h"
 #include "clock.h"
 #include "doors.h"
+#include "fault/release.h"
 #include "queue/interrupt.h"
 #include "life.h"
 #include "persist.h"
@@ -36,15 +37,15 @@
 
 /* ---- in and out ---------------------------------------------------------- */
 
-bool fakernic_gate(const FakernicState *s)
+bool fakernic_is_plugged(const FakernicState *s)
 {
     return !(s->held & FAKERNIC_HELD_LEAVING);
 }
 
-/* Enters a door; false: the gate is closed. */
+/* Enters a door; false: the device is unplugged. */
 static bool fakernic_enter(FakernicState *s)
 {
-    if (!fakernic_gate(s)) {
+    if (!fakernic_is_plugged(s)) {
         return false;
     }
     if (!s->inside) {
@@ -150,8 +151,8 @@ static void fakernic_burst_remove(FakernicState *s)
 }
 
 /*
- * Runs once, when the gate is closed and the device has left the stack. Only
- * the outermost door may still be there. Its caller may read the device (the
+ * Runs once, when the device is unplugged and has left the stack. Only the
+ * outermost door may still be there. Its caller may read the device (the
  * reentrancy guard) afterwards, so a bottom half frees the memory.
  */
 static void fakernic_end(void *opaque)
@@ -189,7 +190,7 @@ static void fakernic_leave(FakernicState *s)
         fakernic_postpone(s);
     }
     s->inside--;
-    if (!s->inside && !fakernic_gate(s)) {
+    if (!s->inside && !fakernic_is_plugged(s)) {
         fakernic_end(s);
     }
 }
@@ -202,7 +203,7 @@ static void fakernic_leave_net(FakernicState *s)
 {
     s->working--;
     s->inside--;
-    if (!s->inside && !fakernic_gate(s)) {
+    if (!s->inside && !fakernic_is_plugged(s)) {
         aio_bh_schedule_oneshot(qemu_get_aio_context(), fakernic_end, s);
     } else {
         fakernic_kick(s);
@@ -251,8 +252,9 @@ static void fakernic_bottom_half(void *opaque)
 static uint64_t fakernic_register_read(void *opaque, hwaddr offset,
                                        unsigned size)
 {
-    return fakernic_gate(opaque) ? fakernic_register_load(opaque, offset, size)
-                                 : MAKE_64BIT_MASK(0, 8 * size);
+    return fakernic_is_plugged(opaque)
+               ? fakernic_register_load(opaque, offset, size)
+               : MAKE_64BIT_MASK(0, 8 * size);
 }
 
 static void fakernic_register_write(void *opaque, hwaddr offset,
@@ -282,8 +284,9 @@ const MemoryRegionOps fakernic_register_door = {
 static uint64_t fakernic_doorbell_read(void *opaque, hwaddr offset,
                                        unsigned size)
 {
-    return fakernic_gate(opaque) ? fakernic_doorbell_load(opaque, offset, size)
-                                 : MAKE_64BIT_MASK(0, 8 * size);
+    return fakernic_is_plugged(opaque)
+               ? fakernic_doorbell_load(opaque, offset, size)
+               : MAKE_64BIT_MASK(0, 8 * size);
 }
 
 static void fakernic_doorbell_write(void *opaque, hwaddr offset, uint64_t word,
@@ -313,7 +316,7 @@ static const MemoryRegionOps *fakernic_table_ops, *fakernic_pending_ops;
 
 static uint64_t fakernic_table_read(void *opaque, hwaddr offset, unsigned size)
 {
-    return fakernic_gate(opaque)
+    return fakernic_is_plugged(opaque)
                ? fakernic_table_ops->read(opaque, offset, size)
                : MAKE_64BIT_MASK(0, 8 * size);
 }
@@ -321,7 +324,7 @@ static uint64_t fakernic_table_read(void *opaque, hwaddr offset, unsigned size)
 static void fakernic_table_write(void *opaque, hwaddr offset, uint64_t value,
                                  unsigned size)
 {
-    if (fakernic_gate(opaque)) {
+    if (fakernic_is_plugged(opaque)) {
         fakernic_table_ops->write(opaque, offset, value, size);
     }
 }
@@ -329,7 +332,7 @@ static void fakernic_table_write(void *opaque, hwaddr offset, uint64_t value,
 static uint64_t fakernic_pending_read(void *opaque, hwaddr offset,
                                       unsigned size)
 {
-    return fakernic_gate(opaque)
+    return fakernic_is_plugged(opaque)
                ? fakernic_pending_ops->read(opaque, offset, size)
                : MAKE_64BIT_MASK(0, 8 * size);
 }
@@ -374,12 +377,12 @@ static void fakernic_bursts_end(Notifier *notifier, void *data)
     }
 }
 
-/* True when the gate is closed: fakernic_receive() drops the frame. */
+/* True for an unplugged device: fakernic_receive() drops the frame. */
 static bool fakernic_can_receive(NetClientState *nc)
 {
     FakernicState *s = qemu_get_nic_opaque(nc);
 
-    if (fakernic_gate(s) && !fakernic_takes_frames(s)) {
+    if (fakernic_is_plugged(s) && !fakernic_takes_frames(s)) {
         s->frames_wait = true;
         return false;
     }
@@ -444,7 +447,7 @@ static void fakernic_persisted(void *opaque, int error)
 {
     FakernicState *s = fakernic_persist_done(opaque, error);
 
-    if (fakernic_gate(s)) {
+    if (fakernic_is_plugged(s)) {
         fakernic_kick(s);
     } else {
         fakernic_persist_forget(s);
@@ -467,7 +470,7 @@ static void fakernic_timer(void *opaque)
 
 static void fakernic_vm_state(void *opaque, bool running, RunState state)
 {
-    if (fakernic_gate(opaque)) {
+    if (fakernic_is_plugged(opaque)) {
         fakernic_hold(opaque, FAKERNIC_HELD_STOPPED, !running);
     }
 }
@@ -476,7 +479,7 @@ void fakernic_configured(FakernicState *s)
 {
     const PCIDevice *pci = PCI_DEVICE(s);
 
-    if (fakernic_gate(s)) {
+    if (fakernic_is_plugged(s)) {
         const uint8_t *pmcsr = pci->config + pci->pm_cap + PCI_PM_CTRL;
 
         fakernic_hold(s, FAKERNIC_HELD_FROZEN,

@@ -13,12 +13,12 @@ extern const MemoryRegionOps fakernic_register_door;
 extern const MemoryRegionOps fakernic_doorbell_door;
 
 /*
- * The gate, which every door, method and property checks. False: the device is
+ * Every door, method and property checks this. False: the device is
  * unplugged, and its parts must not be used.
  */
-bool fakernic_gate(const FakernicState *s);
+bool fakernic_is_plugged(const FakernicState *s);
 
-/* Guards QEMU's MSI-X table and pending bits by the gate. */
+/* Guards QEMU's MSI-X table and pending bits by that check. */
 void fakernic_msix_doors(PCIDevice *pci);
 
 /* Called after a write to, or a reset of, configuration space. */
@@ -30,8 +30,8 @@ void fakernic_configured(FakernicState *s);
 void fakernic_doors_open(FakernicState *s);
 
 /*
- * Closes the gate and frees the device's objects. When the device itself is on
- * the stack, its outermost door frees them.
+ * Unplugs the device and frees its objects. When the device itself is on the
+ * stack, its outermost door frees them.
  */
 void fakernic_doors_close(FakernicState *s);
 

@@ -21,6 +21,7 @@
 #include "vcpus.h"
 #include "dm.h"
 #include "doors.h"
+#include "fault/release.h"
 #include "life.h"
 #include "state.h"
 #include "watch/rings.h"
@@ -107,7 +108,7 @@ static const RoceHostOps fakernic_host_ops = {
 
 static void fakernic_reset_hold(Object *obj, ResetType type)
 {
-    if (fakernic_gate(FAKERNIC(obj))) {
+    if (fakernic_is_plugged(FAKERNIC(obj))) {
         fakernic_reset(FAKERNIC(obj));
     }
 }
@@ -117,7 +118,7 @@ static void fakernic_write_config(PCIDevice *pci, uint32_t address,
 {
     pci_default_write_config(pci, address, value, len);
     /* Unmasking sends pending messages; one may have unplugged the device. */
-    if (fakernic_gate(FAKERNIC(pci))) {
+    if (fakernic_is_plugged(FAKERNIC(pci))) {
         pcie_cap_flr_write_config(pci, address, value, len);
         pcie_aer_write_config(pci, address, value, len);
         fakernic_configured(FAKERNIC(pci));
@@ -127,10 +128,10 @@ static void fakernic_write_config(PCIDevice *pci, uint32_t address,
 /* An unplugged device answers no queries and cannot be realized again. */
 static bool fakernic_is_there(const FakernicState *s, Error **errp)
 {
-    if (!fakernic_gate(s)) {
+    if (!fakernic_is_plugged(s)) {
         error_setg(errp, "the device has been unplugged");
     }
-    return fakernic_gate(s);
+    return fakernic_is_plugged(s);
 }
 
 /* ---- realize --------------------------------------------------------- */

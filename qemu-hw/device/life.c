@@ -9,7 +9,6 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
-#include "hw/pci/pcie.h"
 #include "budget.h"
 #include "clock.h"
 #include "dm.h"
@@ -52,33 +51,6 @@ void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code)
     s->status |= FAKERNIC_STATUS_FATAL;
     fakernic_clock_set(s, ROCE_TIME_NEVER);
     fakernic_interrupt(s, FAKERNIC_VECTOR_CMDQ);
-}
-
-void fakernic_aer(FakernicState *s, RoceFaultSeverity severity)
-{
-    static const PCIEAERErr errors[] = {
-        [ROCE_FAULT_CORRECTABLE] = { .status = PCI_ERR_COR_RCVR,
-                                     .flags = PCIE_AER_ERR_IS_CORRECTABLE },
-        [ROCE_FAULT_NONFATAL] = { .status = PCI_ERR_UNC_POISON_TLP },
-        [ROCE_FAULT_FATAL_ERROR] = { .status = PCI_ERR_UNC_SDN },
-    };
-    PCIEAERErr error = errors[severity];
-
-    error.source_id = pci_requester_id(PCI_DEVICE(s));
-    pcie_aer_inject_error(PCI_DEVICE(s), &error);
-}
-
-void fakernic_thaw(FakernicState *s)
-{
-    if (!(s->held & FAKERNIC_HELD_FAULT)) {
-        return;
-    }
-    if (fakernic_now() < s->faults.thaw) {
-        fakernic_clock_set(s, s->faults.thaw);
-        return;
-    }
-    s->faults.frozen_by[0] = '\0';
-    fakernic_hold(s, FAKERNIC_HELD_FAULT, false);
 }
 
 static void fakernic_reset_registers(FakernicState *s, uint32_t status)

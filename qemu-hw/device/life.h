@@ -6,7 +6,6 @@
 #define FAKERNIC_DEVICE_LIFE_H
 
 #include "common.h"
-#include "../fault/rules.h"
 
 /* Sets or clears a reason, FAKERNIC_HELD_*. */
 void fakernic_hold(FakernicState *s, unsigned reason, bool hold);
@@ -22,9 +21,6 @@ void fakernic_fatal(FakernicState *s, enum fakernic_fatal_code code);
  */
 void fakernic_reset(FakernicState *s);
 
-/* Ends a freeze whose time is over, else sets the timer for it. */
-void fakernic_thaw(FakernicState *s);
-
 /*
  * Begins or continues a reset; no work is on the stack. Beyond the budget, the
  * rest waits for the bottom half.
@@ -36,8 +32,5 @@ void fakernic_life_settle(FakernicState *s);
  * all are freed.
  */
 bool fakernic_life_end(FakernicState *s);
-
-/* Injects a PCI Express error (AER) for a fault rule. */
-void fakernic_aer(FakernicState *s, RoceFaultSeverity severity);
 
 #endif

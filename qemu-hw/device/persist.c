@@ -14,6 +14,7 @@
 #include "life.h"
 #include "persist.h"
 #include "state.h"
+#include "fault/gate.h"
 #include "../trace.h"
 
 /* A range of one RAM block, which is a shared mapping of a file. */
@@ -139,43 +140,25 @@ static void fakernic_persist_end(FakernicState *s)
     object_unref(OBJECT(s));
 }
 
-/* The fault rule that a FLUSH, or a part of one, hits; or NULL. */
-static const RoceFaultRule *fakernic_flush_fault(FakernicState *s,
-                                                 const RoceFlushJob *flush)
-{
-    RoceFaultSubject subject = { .point = ROCE_FAULT_DMA_FLUSH,
-                                 .qpn = flush->qpn };
-    uint64_t len = 0;
-
-    if (!roce_fault_at(&s->faults.rules, ROCE_FAULT_DMA_FLUSH)) {
-        return NULL;
-    }
-    for (unsigned i = 0; i < flush->count; i++) {
-        len += flush->part[i].len;
-    }
-    subject.len = MIN(len, UINT32_MAX);
-    return fakernic_fault_hit(s, &subject);
-}
-
 RoceFlush fakernic_dma_flush(void *host, const RoceFlushJob *flush,
                              uint64_t *done)
 {
     FakernicState *s = host;
-    const RoceFaultRule *rule;
+    const FakernicHit *hit;
     FakernicPersist *job;
 
     if (flush->persistent && s->persist) {
         s->flush_waits = true;
         return ROCE_FLUSH_LATER;
     }
-    rule = fakernic_flush_fault(s, flush);
-    if (rule && rule->act == ROCE_FAULT_FAIL) {
+    hit = fakernic_gate_flush(s, flush);
+    if (fakernic_gate_fails(hit)) {
         s->stats[FAKERNIC_STAT_DMA_ERRORS]++;
         return ROCE_FLUSH_FAILED;
     }
     /* All writes were stores to guest memory; the barrier orders them. */
     smp_mb();
-    if (!flush->persistent || (rule && rule->act == ROCE_FAULT_DROP)) {
+    if (!flush->persistent || fakernic_gate_drops(hit)) {
         return ROCE_FLUSH_DONE;
     }
     job = g_new0(FakernicPersist, 1);

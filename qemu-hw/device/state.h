@@ -14,7 +14,9 @@
  *
  *     fakernic.c                  the wiring
  *     doors.c                     every way in
- *     turn.c  bar.c               the work of a turn; registers and doorbells
+ *     turn.c                      the work of a turn
+ *     fault/release.c             fault rules: whole device, held items
+ *     bar.c                       registers and doorbells
  *     cmd/cmdq.c  life.c          commands; fatal errors and reset
  *     cmd/[a-z]*.c  objects.c     one command each; all objects together
  *     watch/objects.c  watch/rings.c  watch/json.c  watch/stats.c
@@ -28,7 +30,8 @@
  *     dm.c  persist.c             device memory; flushes to persistent memory
  *     dma.c  memory.c             access to guest memory; host memory limit
  *     queue/interrupt.c           MSI-X
- *     fault/effects.c             effects of fault rules
+ *     fault/gate.c                fault rules: what they do to an item
+ *     fault/effects.c             fault rules: matches, reports, held items
  *     watch/record.c  clock.c  budget.c  vcpus.c
  *                                 recorder, timer, budget of a turn, vCPUs
  *

@@ -14,15 +14,16 @@
 #include "bar.h"
 #include "budget.h"
 #include "clock.h"
+#include "fault/release.h"
 #include "queue/interrupt.h"
 #include "life.h"
 #include "persist.h"
 #include "port/port.h"
-#include "watch/record.h"
 #include "turn.h"
 #include "queue/eq.h"
 #include "queue/cq.h"
 #include "state.h"
+#include "fault/gate.h"
 #include "../trace.h"
 
 #define FAKERNIC_STEPS_PER_UNIT 4
@@ -76,148 +77,23 @@ static void fakernic_turn_reclaim(FakernicState *s)
     }
 }
 
-static void fakernic_turn_send(FakernicState *s, uint8_t *frame, size_t len,
-                               bool loopback)
+/* May the turn release one more item that fault rules hold? */
+static bool fakernic_turn_releases(FakernicState *s)
 {
-    if (loopback) {
-        fakernic_port_loopback(s, frame, len);
-    } else {
-        fakernic_port_send(s, frame, len);
-    }
-}
-
-/* Sends the engine's frame, unless a fault rule drops or holds it. */
-static void fakernic_turn_send_faulty(FakernicState *s, size_t len,
-                                      bool loopback)
-{
-    const RoceFrameInfo *info = roce_output_info(s->roce);
-    RoceFaultSubject subject = {
-        .point = ROCE_FAULT_TX, .qpn = info->qpn, .index = info->index,
-        .attempt = info->attempt,
-    };
-
-    if (fakernic_fault_frame(s, &subject, s->frame, &len, loopback)) {
-        fakernic_turn_send(s, s->frame, len, loopback);
-    }
-}
-
-static void fakernic_turn_held_frame(FakernicState *s, FakernicHeld *held)
-{
-    if (held->point == ROCE_FAULT_TX) {
-        fakernic_turn_send(s, held->frame, held->len, held->loopback);
-    } else if (held->loopback) {
-        roce_input(s->roce, fakernic_now(), held->frame, held->len);
-    } else {
-        fakernic_port_take(s, held->frame, held->len);
-    }
-}
-
-/* Resumes an EQ that a fault rule stalled, if it still exists. */
-static void fakernic_turn_eq(FakernicState *s, uint32_t eqn)
-{
-    FakernicEq *eq = fakernic_table_get(&s->eqs, eqn);
-
-    if (eq) {
-        fakernic_eq_flush(s, eq);
-    }
-}
-
-/* Resumes an SQ that a fault rule stalled: the engine fetches its next WQE. */
-static void fakernic_turn_sq(FakernicState *s, uint32_t qpn)
-{
-    if (fakernic_qp(s, qpn)) {
-        roce_post_send(s->roce, fakernic_now(), qpn);
-    }
-}
-
-/* Releases one item that a fault rule held; false: none is due. */
-static bool fakernic_turn_held(FakernicState *s, FakernicGoes which)
-{
-    g_autofree FakernicHeld *held = fakernic_fault_due(s, fakernic_now(),
-                                                       which);
-
-    if (!held) {
-        return false;
-    }
-    switch (held->point) {
-    case ROCE_FAULT_DOORBELL:
-        fakernic_doorbell_hear(s, held->offset, held->word);
-        break;
-    case ROCE_FAULT_CMD_DOORBELL:
-        fakernic_cmdq_doorbell_late(s, held->word);
-        break;
-    case ROCE_FAULT_CQE:
-        fakernic_cq_put(s, &held->completion, &held->fault);
-        break;
-    case ROCE_FAULT_EQE:
-        fakernic_turn_eq(s, held->number);
-        break;
-    case ROCE_FAULT_SEND_WQE:
-        fakernic_turn_sq(s, held->number);
-        break;
-    case ROCE_FAULT_INTERRUPT:
-        s->faults.judged |= BIT_ULL(held->number);
-        fakernic_interrupt(s, held->number);
-        break;
-    default:
-        fakernic_turn_held_frame(s, held);
-        break;
-    }
-    return true;
-}
-
-/* While the wire is blocked, frames for it stay held. */
-static FakernicGoes fakernic_turn_which(FakernicState *s)
-{
-    return fakernic_port_must_wait(s) ? FAKERNIC_GOES_UNSENT
-                                      : FAKERNIC_GOES_ALL;
+    return fakernic_gate_held(s) && fakernic_is_running(s) &&
+           fakernic_turn_lasts(s, 1);
 }
 
 /* Releases all held items that are due, within the budget. */
 static void fakernic_turn_release(FakernicState *s)
 {
-    while (fakernic_fault_holds(s) && fakernic_is_running(s) &&
-           fakernic_turn_lasts(s, 1) &&
-           fakernic_turn_held(s, fakernic_turn_which(s))) {
+    while (fakernic_turn_releases(s) && fakernic_release_next(s)) {
     }
 }
 
 void fakernic_turn_received(FakernicState *s)
 {
-    while (fakernic_fault_holds(s) && fakernic_is_running(s) &&
-           fakernic_turn_lasts(s, 1) &&
-           fakernic_turn_held(s, FAKERNIC_GOES_RECEIVED)) {
-    }
-}
-
-/* Applies a fault rule that acts on the whole device. */
-static void fakernic_turn_fault(FakernicState *s)
-{
-    const bool link_up = fakernic_port_link_up(s);
-    const RoceFaultRule *rule = fakernic_fault_device(s);
-
-    switch (rule ? rule->act : ROCE_FAULT_COUNT) {
-    case ROCE_FAULT_FATAL:
-        fakernic_fatal(s, rule->code ? rule->code : FAKERNIC_FATAL_FAULT);
-        break;
-    case ROCE_FAULT_FREEZE:
-        fakernic_hold(s, FAKERNIC_HELD_FAULT, true);
-        fakernic_thaw(s);
-        break;
-    case ROCE_FAULT_DEAD:
-        fakernic_hold(s, FAKERNIC_HELD_DEAD, true);
-        break;
-    case ROCE_FAULT_AER:
-        fakernic_aer(s, rule->severity);
-        break;
-    case ROCE_FAULT_LINK_DOWN:
-        /* A rule that hits every turn must raise one event only. */
-        if (link_up) {
-            fakernic_port_link_changed(s);
-        }
-        break;
-    default:
-        break;
+    while (fakernic_turn_releases(s) && fakernic_release_received(s)) {
     }
 }
 
@@ -226,12 +102,7 @@ static void fakernic_turn_fault(FakernicState *s)
  */
 static bool fakernic_turn_faults(FakernicState *s)
 {
-    if (roce_fault_at(&s->faults.rules, ROCE_FAULT_DEVICE)) {
-        fakernic_turn_fault(s);
-    }
-    if (fakernic_fault_link_back(s)) {
-        fakernic_port_link_changed(s);
-    }
+    fakernic_release_turn(s);
     fakernic_turn_release(s);
     return fakernic_is_running(s);
 }
@@ -264,10 +135,8 @@ static bool fakernic_turn_frame(FakernicState *s)
         return false;
     }
     fakernic_turn_trace(s, len, loopback);
-    if (fakernic_fault_at_frame(s, ROCE_FAULT_TX, s->frame, len)) {
-        fakernic_turn_send_faulty(s, len, loopback);
-    } else {
-        fakernic_turn_send(s, s->frame, len, loopback);
+    if (fakernic_gate_tx(s, s->frame, &len, loopback)) {
+        fakernic_port_emit(s, s->frame, len, loopback);
     }
     return true;
 }
@@ -341,8 +210,7 @@ void fakernic_turn_end(FakernicState *s)
     RoceTime deadline = MIN(roce_deadline(s->roce),
                             fakernic_cq_run(s, fakernic_now()));
 
-    deadline = MIN(deadline,
-                   fakernic_fault_deadline(s, fakernic_turn_which(s)));
+    deadline = MIN(deadline, fakernic_release_deadline(s));
     if (fakernic_port_must_wait(s)) {
         deadline = MIN(deadline, s->tx_blocked_until);
     }

@@ -90,14 +90,14 @@ static const char *const fault_severities[] = {
     [ROCE_FAULT_FATAL_ERROR] = "fatal",
 };
 static const char *const fault_reasons[] = {
-    [ROCE_FAULT_WHY_ANY] = "any",
-    [ROCE_FAULT_WHY_WQE] = "wqe",
-    [ROCE_FAULT_WHY_RECORD] = "record",
-    [ROCE_FAULT_WHY_PAGE_LIST] = "page-list",
-    [ROCE_FAULT_WHY_PAYLOAD] = "payload",
-    [ROCE_FAULT_WHY_CQE] = "cqe",
-    [ROCE_FAULT_WHY_EQE] = "eqe",
-    [ROCE_FAULT_WHY_CMD] = "cmd",
+    [ROCE_WHY_ANY] = "any",
+    [ROCE_WHY_WQE] = "wqe",
+    [ROCE_WHY_RECORD] = "record",
+    [ROCE_WHY_PAGE_LIST] = "page-list",
+    [ROCE_WHY_PAYLOAD] = "payload",
+    [ROCE_WHY_CQE] = "cqe",
+    [ROCE_WHY_EQE] = "eqe",
+    [ROCE_WHY_CMD] = "cmd",
 };
 
 static const char *const fault_switch[] = { "off", "on" };
@@ -178,9 +178,9 @@ static const FaultWord fault_words[] = {
     { "delay-ns", KIND_NUMBER, PLACE(delay_ns), ANYWHERE, DO(DELAY),
       3600000000000 },
     { "by", KIND_NUMBER, PLACE(by), ANYWHERE, DO(REORDER), 1024 },
-    { "offset", KIND_NUMBER, PLACE(spoil.offset), ANYWHERE, DO(CORRUPT),
+    { "offset", KIND_NUMBER, PLACE(corruption.offset), ANYWHERE, DO(CORRUPT),
       ROCE_FRAME_MAX },
-    { "mask", KIND_NUMBER, PLACE(spoil.mask), ANYWHERE, DO(CORRUPT), 255 },
+    { "mask", KIND_NUMBER, PLACE(corruption.mask), ANYWHERE, DO(CORRUPT), 255 },
     { "fix-icrc", KIND_SWITCH, PLACE(fix_icrc), FRAMES, DO(CORRUPT), 0 },
     { "mbps", KIND_NUMBER, PLACE(mbps), ANYWHERE, DO(THROTTLE), 1000000 },
     { "bytes", KIND_NUMBER, PLACE(bytes), FRAMES | AT(DMA_WRITE),
@@ -624,7 +624,7 @@ static bool fault_together(FaultReader *in)
     if (rule->nth == 0 || rule->every == 0 || rule->by == 0) {
         return fault_wrong(in, "counts from 1", "nth, every, by");
     }
-    if (rule->act == ROCE_FAULT_CORRUPT && rule->spoil.mask == 0) {
+    if (rule->act == ROCE_FAULT_CORRUPT && rule->corruption.mask == 0) {
         return fault_wrong(in, "changes nothing", "mask");
     }
     if (fault_given(rule, "percent") && fault_given(rule, "ppm")) {
@@ -707,7 +707,7 @@ static const RoceFaultRule fault_default = {
     .opcodes = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX },
     .nth = 1, .times = 1, .every = 1, .percent = 100, .ppm = 1000000,
     .until_ns = INT64_MAX, .by = 1,
-    .spoil = { .offset = ROCE_FRAME_MAX, .mask = 1 },
+    .corruption = { .offset = ROCE_FRAME_MAX, .mask = 1 },
 };
 #undef ALL
 
@@ -922,7 +922,7 @@ static bool fault_is_about(const RoceFaults *f, const RoceFaultRule *rule,
         !fault_in(&rule->attempt, s->attempt) ||
         !fault_in(&rule->len, s->len) || !fault_in(&rule->number, s->number) ||
         !fault_touches(&rule->address, s) ||
-        (rule->why != ROCE_FAULT_WHY_ANY && rule->why != s->why)) {
+        (rule->why != ROCE_WHY_ANY && rule->why != s->why)) {
         return false;
     }
     if ((uint64_t)s->now < rule->from_ns || (uint64_t)s->now > rule->until_ns) {
@@ -1127,13 +1127,14 @@ static void fault_mark(uint8_t *frame, size_t len)
     ip[11] = (uint8_t)~sum;
 }
 
-void roce_fault_corrupt(const RoceFaultSpoil *spoil, void *bytes, size_t len)
+void roce_fault_corrupt(const RoceFaultCorruption *corruption, void *bytes,
+                        size_t len)
 {
     uint8_t *at = bytes;
 
     if (len) {
-        at[spoil->offset < len ? spoil->offset : len - 1] ^=
-            (uint8_t)spoil->mask;
+        at[corruption->offset < len ? corruption->offset : len - 1] ^=
+            (uint8_t)corruption->mask;
     }
 }
 
@@ -1171,14 +1172,14 @@ static void fault_forge(const RoceFaultRule *rule, uint8_t *frame, size_t len)
     if (!at) {
         return;
     }
-    roce_fault_corrupt(&rule->spoil, frame, at);
+    roce_fault_corrupt(&rule->corruption, frame, at);
     icrc = roce_icrc(frame + ip, ip_size, at - ip);
     for (unsigned i = 0; i < ROCE_ICRC_SIZE; i++) {
         frame[at + i] = (uint8_t)(icrc >> 8 * i);
     }
 }
 
-size_t roce_fault_spoil(const RoceFaultRule *rule, uint8_t *frame, size_t len)
+size_t roce_fault_change(const RoceFaultRule *rule, uint8_t *frame, size_t len)
 {
     switch (rule->act) {
     case ROCE_FAULT_CORRUPT:
@@ -1189,7 +1190,7 @@ size_t roce_fault_spoil(const RoceFaultRule *rule, uint8_t *frame, size_t len)
         if (rule->fix_icrc) {
             fault_forge(rule, frame, len);
         } else {
-            roce_fault_corrupt(&rule->spoil, frame, len);
+            roce_fault_corrupt(&rule->corruption, frame, len);
         }
         return len;
     case ROCE_FAULT_TRUNCATE:

@@ -26,6 +26,7 @@
 #define FAKERNIC_FAULT_RULES_H
 
 #include "../roce/roce.h"
+#include "why.h"
 
 #define ROCE_FAULT_RULES    64
 #define ROCE_FAULT_ID       16          /* with the end of the string */
@@ -75,18 +76,6 @@ typedef enum RoceFaultAction {
     ROCE_FAULT_ACTIONS,
 } RoceFaultAction;
 
-/* Purpose of a memory access. */
-typedef enum RoceFaultWhy {
-    ROCE_FAULT_WHY_ANY,         /* only in rules */
-    ROCE_FAULT_WHY_WQE,
-    ROCE_FAULT_WHY_RECORD,      /* a doorbell record */
-    ROCE_FAULT_WHY_PAGE_LIST,
-    ROCE_FAULT_WHY_PAYLOAD,
-    ROCE_FAULT_WHY_CQE,
-    ROCE_FAULT_WHY_EQE,
-    ROCE_FAULT_WHY_CMD,         /* a command queue entry or its data */
-} RoceFaultWhy;
-
 /* Severity of an AER error. */
 typedef enum RoceFaultSeverity {
     ROCE_FAULT_CORRECTABLE,
@@ -99,10 +88,10 @@ typedef struct RoceFaultRange {
 } RoceFaultRange;
 
 /* How CORRUPT changes bytes; mask 0 changes nothing. */
-typedef struct RoceFaultSpoil {
+typedef struct RoceFaultCorruption {
     uint64_t offset;            /* beyond the end: the last byte */
     uint64_t mask;              /* XORed into the byte, 8 bits */
-} RoceFaultSpoil;
+} RoceFaultCorruption;
 
 /* The connection's first PSN is unknown. */
 #define ROCE_FAULT_NO_RPSN UINT32_MAX
@@ -119,7 +108,7 @@ typedef struct RoceFaultSubject {
     uint32_t index;             /* of the WQE */
     uint32_t len;               /* of a frame, an access, a page list */
     uint64_t address;           /* of an access */
-    uint8_t why;                /* RoceFaultWhy */
+    uint8_t why;                /* RoceWhy */
     uint8_t opcode;             /* with 'roce': of the BTH */
     uint8_t attempt;            /* tx: 1, 2, ... */
     uint8_t syndrome;           /* of the AETH, if the opcode has one */
@@ -135,7 +124,7 @@ typedef struct RoceFaultRule {
     uint64_t given;             /* one bit per word in the rule's text */
     uint8_t class;
     uint8_t severity;           /* RoceFaultSeverity */
-    uint8_t why;                /* RoceFaultWhy */
+    uint8_t why;                /* RoceWhy */
     uint8_t fix_icrc;           /* recompute the ICRC after CORRUPT */
     uint64_t opcodes[4];        /* of packets, one bit each */
     char opcode_text[40];
@@ -144,7 +133,7 @@ typedef struct RoceFaultRule {
     RoceFaultRange address;
     uint64_t nth, times, every, percent, ppm, seed;
     uint64_t from_ns, until_ns;
-    RoceFaultSpoil spoil;
+    RoceFaultCorruption corruption;
     uint64_t delay_ns, for_ns, by, bytes, status, code, mbps;
     /* state of the rule */
     uint64_t matches, hits;
@@ -231,7 +220,7 @@ void roce_fault_look(RoceFaultSubject *subject, const uint8_t *frame,
  * Checksums stay correct only with MARK, which routers set too, and with
  * CORRUPT that asks for it.
  */
-size_t roce_fault_spoil(const RoceFaultRule *rule, uint8_t *frame, size_t len);
+size_t roce_fault_change(const RoceFaultRule *rule, uint8_t *frame, size_t len);
 
 /*
  * The frame that a THROTTLE rule has just hit is lost. It must not delay the
@@ -240,7 +229,8 @@ size_t roce_fault_spoil(const RoceFaultRule *rule, uint8_t *frame, size_t len);
 void roce_fault_lost(RoceFaults *faults, const RoceFaultRule *rule);
 
 /* Applies CORRUPT to any bytes. Does nothing if there are none. */
-void roce_fault_corrupt(const RoceFaultSpoil *spoil, void *bytes, size_t len);
+void roce_fault_corrupt(const RoceFaultCorruption *corruption, void *bytes,
+                        size_t len);
 
 /* Is the action available at the point? */
 bool roce_fault_offers(RoceFaultPoint point, RoceFaultAction action);

@@ -485,7 +485,7 @@ def ways_in(tree):
         for file, name in sorted(HANDED_DOWN - found)]
 
 
-GATE = re.compile(r'\bfakernic_(?:gate|enter|is_there)\(')
+PLUGGED = re.compile(r'\bfakernic_(?:is_plugged|enter|is_there)\(')
 # Called by QEMU and no doors: the end itself, QOM's bookkeeping, the engine.
 NO_DOORS = ('fakernic_end', 'fakernic_end_some', 'fakernic_exit',
             'fakernic_finalize', 'fakernic_instance_init',
@@ -495,8 +495,8 @@ NO_DOORS = ('fakernic_end', 'fakernic_end_some', 'fakernic_exit',
 
 def ungated(text, more=()):
     """Of a file's functions that are passed on as pointers, and of MORE, those
-    that do not pass the gate, nor call one of the file that does on its way
-    in."""
+    that neither check that the device is plugged in, nor call one of the file
+    that does on its way in."""
     code = strip_comments(text)
     lines = code.split('\n')
     bodies = {name: '\n'.join(lines[line - 1:line - 1 + count])
@@ -504,7 +504,7 @@ def ungated(text, more=()):
     passes, before = set(), None
     while passes != before:
         before = set(passes)
-        passes |= {name for name, body in bodies.items() if GATE.search(body) or
+        passes |= {name for name, body in bodies.items() if PLUGGED.search(body) or
                    any(f'{other}(' in body for other in passes - {name}
                        if not other.startswith('fakernic_leave'))}
     return sorted(name for name in bodies if name not in passes and
@@ -512,15 +512,15 @@ def ungated(text, more=()):
 
 
 def doors_gated(tree):
-    """each way into the device passes the gate, which the unplug closes"""
+    """each way into the device checks that it is plugged in"""
     more = {name for header in ('doors', 'watch/qmp') for name, *_ in prototypes(
         tree.read(f'{callgraph.DEVICE}/{header}.h'))} - {
             'fakernic_doors_open', 'fakernic_doors_close',
             'fakernic_msix_doors'}
-    return [(name, f'{file}.c: {name}() does not pass the gate')
+    return [(name, f'{file}.c: {name}() does not check that the device is plugged in')
             for file in ('doors', 'fakernic')
             for name in ungated(tree.read(f'{callgraph.DEVICE}/{file}.c'), more)
-            if name not in (*NO_DOORS, 'fakernic_gate')]
+            if name not in (*NO_DOORS, 'fakernic_is_plugged')]
 
 
 # ---- names -------------------------------------------------------------------
@@ -647,6 +647,29 @@ def fault_cells(tree):
             for cell in cells(tree) if cell not in tests]
 
 
+# The device's folder of fault rules, and what else names them: the recorder's
+# names of numbers, the interface of QMP, the wiring.
+FAULT_WING = 'fault'
+NAMES_RULES = ('watch/record.c', 'watch/qmp.h')
+FAULT_NAMES = re.compile(
+    r'\b(RoceFault\w*|ROCE_FAULT_\w+|roce_fault_\w+|\w+_(?:faulty|spoilt)|'
+    r'fakernic_fault_(?!add|init|reset|text|refused|req)\w+|faults\.\w+)\b')
+FAULT_WIRING = ('faults.rules', 'faults.listener')
+
+
+def rules_behind_gate(tree):
+    """only the device's fault/ names fault rules: stations use the gate"""
+    top = tree.path(callgraph.DEVICE)
+    files = {path.relative_to(top).as_posix(): path
+             for path in sorted(top.rglob('*.[ch]'))}
+    return [(file, f'{file}: {name} is not for stations, see fault/gate.h')
+            for file, path in files.items()
+            if not file.startswith(f'{FAULT_WING}/') and file not in NAMES_RULES
+            for name in FAULT_NAMES.findall(strip_comments(
+                path.read_text(encoding='utf-8')))
+            if file != 'fakernic.c' or name not in FAULT_WIRING]
+
+
 STATUS = 'tests/STATUS.md'
 
 
@@ -669,9 +692,9 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
         formatted, columns, schema_comments, checkpatch, function_length,
         parameter_count, no_todo, document_links, recipe_files, readme_length,
         change_log, make_targets, run_builds_little, targets_tell, unit_map,
-        ways_in, doors_gated, memory_of_dma, entries_copied, fault_cells, tests_named,
-        texts.plain_english, texts.versions_listed, names_apart,
-        include_depth)
+        ways_in, doors_gated, memory_of_dma, entries_copied, fault_cells,
+        rules_behind_gate, tests_named, texts.plain_english,
+        texts.versions_listed, names_apart, include_depth)
 
 
 def run(law, tree):

@@ -369,6 +369,11 @@ TESTS = (
             '# fakernic\nThe device is told.\n', 'README.md:3'),
     planted(texts.versions_listed, 'ci/build.py', 'BUILD = ',
             'KERNEL = "%s"\nBUILD = ' % build.KERNELS[0], 'ci/build.py'),
+    planted(laws.rules_behind_gate, 'qemu-hw/device/queue/interrupt.c',
+            'fakernic_gate_interrupt(s, vector)',
+            'fakernic_fault_interrupt(s, vector)', 'queue/interrupt.c'),
+    planted(laws.rules_behind_gate, 'qemu-hw/device/dma.c',
+            'fakernic_gate_fails(hit)', 'hit->act == ROCE_FAULT_FAIL', 'dma.c'),
     planted(laws.tests_named, 'tests/STATUS.md', 'vm: test_atomics |',
             'vm: test_planted |', 'test_planted'),
 )

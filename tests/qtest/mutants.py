@@ -5,7 +5,7 @@
 Of all that a rule can do at a point, one after the other does nothing, although
 the rule is hit, counted and reported: the qtest fault/POINT-ACTION must fail. One
 QEMU is all of these mutants: the objects of QEMU's build, linked with another
-fault.o that looks into its environment. First all tests must pass in it. TAP on
+effects.o that looks into its environment. First all tests must pass in it. TAP on
 stdout. A test that hangs has found nothing.
 """
 
@@ -64,11 +64,11 @@ def compiled(text):
     entries = json.loads((BUILD / "compile_commands.json").read_text())
     entry, = [one for one in entries
               if one["file"].endswith("hw/net/fakernic/device/fault/effects.c")]
-    source = WORK / "fault.c"
+    source = WORK / "effects.c"
     source.write_text(text)
     words = shlex.split(entry["command"])
-    for option, value in (("-o", WORK / "fault.o"), ("-MF", WORK / "fault.d"),
-                          ("-MQ", "fault.o"), ("-c", source)):
+    for option, value in (("-o", WORK / "effects.o"), ("-MF", WORK / "effects.d"),
+                          ("-MQ", "effects.o"), ("-c", source)):
         words[words.index(option) + 1] = str(value)
     folder = (BUILD / entry["file"]).resolve().parent
     run([*words, "-iquote", str(folder)])
@@ -81,7 +81,7 @@ def linked(object_name):
                                "c_LINKER_RSP"]))
     command, = [one["command"] for one in commands if one["output"] == PROGRAM]
     words = shlex.split(command)
-    words[words.index(object_name)] = str(WORK / "fault.o")
+    words[words.index(object_name)] = str(WORK / "effects.o")
     words[words.index("-o") + 1] = str(WORK / PROGRAM)
     run(words)
 

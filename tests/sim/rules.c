@@ -92,7 +92,7 @@ static bool rules_spoil(World *w, const RoceFaultRule *rule, unsigned host,
                             rule->act == ROCE_FAULT_CORRUPT ? LOG_CORRUPTED
                                                             : LOG_TRUNCATED;
 
-    *len = roce_fault_spoil(rule, frame, *len);
+    *len = roce_fault_change(rule, frame, *len);
     w->marks += rule->act == ROCE_FAULT_MARK;
     world_log(w, host, kind, 0, 5, (uint32_t)*len, 0, 0);
     return !lost && *len >= 14;

@@ -209,7 +209,7 @@ static void accesses(void)
 {
     RoceFaultSubject s = { .point = ROCE_FAULT_DMA_WRITE, .len = 64,
                            .address = 0x123400000000,
-                           .why = ROCE_FAULT_WHY_CQE };
+                           .why = ROCE_WHY_CQE };
 
     begin("at=dma-write why=cqe address=0x12340000003f-0x1234000000ff times=0 "
           "do=count; id=b at=dma-write why=any address=0x123400000000 times=0 "
@@ -220,7 +220,7 @@ static void accesses(void)
     CHECK(roce_fault_hit(&faults, &s));
     CHECK_EQ(faults.rules[0].hits, 1);
     s.address++;
-    s.why = ROCE_FAULT_WHY_EQE;
+    s.why = ROCE_WHY_EQE;
     CHECK(!roce_fault_hit(&faults, &s));
     CHECK_EQ(faults.rules[0].hits, 1);
     CHECK_EQ(faults.rules[1].hits, 2);
@@ -587,12 +587,12 @@ static void corrupted(void)
     uint8_t bytes[4] = { 1, 2, 3, 4 };
 
     begin("at=cqe offset=2 mask=0x83 do=corrupt; at=eqe do=corrupt");
-    roce_fault_corrupt(&faults.rules[0].spoil, bytes, sizeof(bytes));
+    roce_fault_corrupt(&faults.rules[0].corruption, bytes, sizeof(bytes));
     CHECK_MEM(bytes, ((uint8_t[]) { 1, 2, 0x80, 4 }), 4);
-    roce_fault_corrupt(&faults.rules[1].spoil, bytes, sizeof(bytes));
+    roce_fault_corrupt(&faults.rules[1].corruption, bytes, sizeof(bytes));
     CHECK_MEM(bytes, ((uint8_t[]) { 1, 2, 0x80, 5 }), 4);
-    roce_fault_corrupt(&faults.rules[0].spoil, bytes, 0);
-    roce_fault_corrupt(&(RoceFaultSpoil) { 0 }, bytes, sizeof(bytes));
+    roce_fault_corrupt(&faults.rules[0].corruption, bytes, 0);
+    roce_fault_corrupt(&(RoceFaultCorruption) { 0 }, bytes, sizeof(bytes));
     CHECK_MEM(bytes, ((uint8_t[]) { 1, 2, 0x80, 5 }), 4);
 }
 
@@ -631,13 +631,13 @@ static void frames(void)
         CHECK(!roce_fault_at_frame(&faults, ROCE_FAULT_TX, frame, len));
         CHECK(!roce_fault_at_frame(&faults, ROCE_FAULT_RX, frame, 40));
         begin("at=rx do=mark; at=rx do=corrupt; at=rx bytes=20 do=truncate");
-        CHECK_EQ(roce_fault_spoil(&faults.rules[0], frame, len), len);
+        CHECK_EQ(roce_fault_change(&faults.rules[0], frame, len), len);
         REQUIRE(roce_wire_decode(frame, len, &p, &drop) == ROCE_DECODE_OK);
         CHECK_EQ(p.traffic_class & 3, 3);
-        CHECK_EQ(roce_fault_spoil(&faults.rules[1], frame, len), len);
+        CHECK_EQ(roce_fault_change(&faults.rules[1], frame, len), len);
         CHECK(roce_wire_decode(frame, len, &p, &drop) == ROCE_DECODE_DROP);
         CHECK_EQ(drop, FAKERNIC_STAT_DROP_ICRC);
-        CHECK_EQ(roce_fault_spoil(&faults.rules[2], frame, len), 20);
+        CHECK_EQ(roce_fault_change(&faults.rules[2], frame, len), 20);
     }
 }
 
@@ -695,14 +695,14 @@ static void forged(void)
         RocePacket p;
 
         begin("id=a at=rx mask=0xff do=corrupt fix-icrc=on");
-        faults.rules[0].spoil.offset = payload + 9;
-        CHECK_EQ(roce_fault_spoil(&faults.rules[0], frame, len), len);
+        faults.rules[0].corruption.offset = payload + 9;
+        CHECK_EQ(roce_fault_change(&faults.rules[0], frame, len), len);
         REQUIRE(roce_wire_decode(frame, len, &p, &drop) == ROCE_DECODE_OK);
         CHECK_EQ(p.payload[8], 0x5a);
         CHECK_EQ(p.payload[9], 0x5a ^ 0xff);
         /* An offset beyond the end means the last byte that the ICRC covers. */
-        faults.rules[0].spoil.offset = ROCE_FRAME_MAX;
-        roce_fault_spoil(&faults.rules[0], frame, len + 7);
+        faults.rules[0].corruption.offset = ROCE_FRAME_MAX;
+        roce_fault_change(&faults.rules[0], frame, len + 7);
         REQUIRE(roce_wire_decode(frame, len, &p, &drop) == ROCE_DECODE_OK);
         CHECK_EQ(p.payload[63], 0x5a ^ 0xff);
         CHECK_EQ(frame[len + 6], 0);
@@ -725,9 +725,9 @@ static void forged_everywhere(void)
                 uint8_t *frame = malloc(len);
 
                 memcpy(frame, whole, len);
-                faults.rules[0].spoil.offset = at;
-                faults.rules[0].spoil.mask = mask;
-                CHECK_EQ(roce_fault_spoil(&faults.rules[0], frame, len), len);
+                faults.rules[0].corruption.offset = at;
+                faults.rules[0].corruption.mask = mask;
+                CHECK_EQ(roce_fault_change(&faults.rules[0], frame, len), len);
                 CHECK_EQ(frame[at], whole[at] ^ mask);
                 free(frame);
             }
@@ -752,8 +752,8 @@ static void frames_of_nonsense(void)
         }
         roce_fault_look(&s, frame, cut);
         CHECK(roce_fault_at_frame(&faults, ROCE_FAULT_RX, frame, cut));
-        roce_fault_spoil(&faults.rules[0], frame, cut);
-        roce_fault_spoil(&faults.rules[1], frame, cut);
+        roce_fault_change(&faults.rules[0], frame, cut);
+        roce_fault_change(&faults.rules[1], frame, cut);
         free(frame);
     }
     CHECK(true);

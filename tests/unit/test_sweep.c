@@ -99,7 +99,7 @@ static bool step(Sweep *s, PairHost *from, PairHost *to, RoceFaults *faults)
         deliver(s, to, frame, len);
         break;
     default:
-        len = rule ? roce_fault_spoil(rule, frame, len) : len;
+        len = rule ? roce_fault_change(rule, frame, len) : len;
         break;
     }
     deliver(s, to, frame, len);

@@ -18,8 +18,8 @@
 #include "../queue/interrupt.h"
 #include "../life.h"
 #include "../objects.h"
-#include "../watch/record.h"
 #include "../state.h"
+#include "../fault/gate.h"
 #include "../../trace.h"
 
 #define FAKERNIC_CMD_RSVD_FIELDS 5
@@ -349,9 +349,9 @@ static bool fakernic_cmdq_complete(FakernicState *s,
     /* The first 16 bytes end with the owner byte, so they are written last. */
     return fakernic_dma_write(s, address + head, completion->payload,
                               sizeof(completion->payload),
-                              ROCE_FAULT_WHY_CMD) &&
+                              ROCE_WHY_CMD) &&
            fakernic_dma_write(s, address, completion, head,
-                              ROCE_FAULT_WHY_CMD);
+                              ROCE_WHY_CMD);
 }
 
 static bool fakernic_cmdq_fetch(FakernicState *s)
@@ -361,35 +361,7 @@ static bool fakernic_cmdq_fetch(FakernicState *s)
     return q->underway || q->delayed_until ||
            fakernic_dma_read(s, q->sq_address + fakernic_cmdq_offset(q),
                              &q->request, sizeof(q->request),
-                             ROCE_FAULT_WHY_CMD);
-}
-
-/*
- * Applies fault rules once to the next command. LATER: the command waits. OK:
- * it is executed. Other verdicts: it fails.
- */
-static FakernicVerdict fakernic_cmdq_fault(FakernicState *s)
-{
-    FakernicCmdq *q = &s->cmdq;
-    RoceFaultSubject subject = { .point = ROCE_FAULT_COMMAND,
-                                 .number = le16_to_cpu(q->request.opcode) };
-    const RoceFaultRule *rule = NULL;
-
-    if (q->delayed_until) {
-        q->delayed_until = 0;
-    } else if (roce_fault_at(&s->faults.rules, ROCE_FAULT_COMMAND)) {
-        rule = fakernic_fault_hit(s, &subject);
-        q->lost = rule && rule->act == ROCE_FAULT_DROP;
-    }
-    if (rule && rule->act == ROCE_FAULT_DELAY) {
-        q->delayed_until = fakernic_now() + rule->delay_ns;
-        return FAKERNIC_VERDICT(FAKERNIC_CMD_LATER);
-    }
-    if (rule && rule->act == ROCE_FAULT_FAIL) {
-        return (FakernicVerdict) { .status = rule->status,
-                                   .detail = rule->code };
-    }
-    return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
+                             ROCE_WHY_CMD);
 }
 
 /* Executes the command, unless a fault rule makes it fail or wait. */
@@ -399,7 +371,8 @@ static FakernicVerdict fakernic_cmdq_execute(FakernicState *s, void *response)
     FakernicVerdict v;
 
     if (!q->underway) {
-        v = fakernic_cmdq_fault(s);
+        v = fakernic_gate_command(s, le16_to_cpu(q->request.opcode),
+                                  &q->delayed_until, &q->lost);
         if (!fakernic_accepts(&v)) {
             return v;
         }
@@ -510,12 +483,7 @@ static void fakernic_cmdq_hear(FakernicState *s, uint32_t pi)
 
 void fakernic_cmdq_doorbell(FakernicState *s, uint32_t pi)
 {
-    RoceFaultSubject subject = { .point = ROCE_FAULT_CMD_DOORBELL,
-                                 .index = pi };
-    uint64_t word = pi;
-
-    if (!roce_fault_at(&s->faults.rules, ROCE_FAULT_CMD_DOORBELL) ||
-        fakernic_fault_doorbell(s, &subject, 0, &word)) {
+    if (fakernic_gate_cmd_doorbell(s, pi)) {
         fakernic_cmdq_hear(s, pi);
     }
 }
@@ -535,9 +503,9 @@ static bool fakernic_cmdq_reach(FakernicState *s, uint64_t address)
     struct fakernic_cmd entry;
 
     return fakernic_dma_read(s, address, &entry, sizeof(entry),
-                             ROCE_FAULT_WHY_CMD) &&
+                             ROCE_WHY_CMD) &&
            fakernic_dma_read(s, last, &entry, sizeof(entry),
-                             ROCE_FAULT_WHY_CMD);
+                             ROCE_WHY_CMD);
 }
 
 bool fakernic_cmdq_setup(FakernicState *s)

@@ -38,7 +38,7 @@ static FakernicVerdict fakernic_counters_write(FakernicState *s,
         copy[i] = cpu_to_le64(values[i]);
     }
     if (count && !fakernic_dma_write(s, address, copy, count * 8,
-                                     ROCE_FAULT_WHY_CMD)) {
+                                     ROCE_WHY_CMD)) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
     }
     resp->count = cpu_to_le32(FAKERNIC_STAT_COUNT);

@@ -34,7 +34,7 @@ static uint8_t fakernic_cq_ring(FakernicState *s, FakernicRing *ring,
 {
     return fakernic_ring_init_some(s, ring, &s->progress.pages, list, log_depth,
                                    ctz32(sizeof(struct fakernic_cqe)),
-                                   ROCE_FAULT_WHY_CQE);
+                                   ROCE_WHY_CQE);
 }
 
 FakernicVerdict fakernic_run_create_cq(FakernicState *s, const void *request,

@@ -106,7 +106,7 @@ FakernicVerdict fakernic_run_dump(FakernicState *s, const void *request,
     }
     written = MIN(length, size - first);
     if (!fakernic_dma_write(s, le64_to_cpu(req->address), s->dump + first,
-                            written, ROCE_FAULT_WHY_CMD)) {
+                            written, ROCE_WHY_CMD)) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
     }
     resp->size = cpu_to_le32(size);

@@ -41,7 +41,7 @@ FakernicVerdict fakernic_run_create_eq(FakernicState *s, const void *request,
     }
     status = fakernic_ring_init(s, &ring, &req->pages, req->log_depth,
                                 ctz32(sizeof(struct fakernic_eqe)),
-                                ROCE_FAULT_WHY_EQE);
+                                ROCE_WHY_EQE);
     if (status != FAKERNIC_CMD_OK) {
         return fakernic_page_list_verdict(status,
             offsetof(struct fakernic_create_eq_req, pages));

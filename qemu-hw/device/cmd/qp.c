@@ -15,6 +15,7 @@
 #include "../memory.h"
 #include "../queue/qp.h"
 #include "../state.h"
+#include "../fault/gate.h"
 #include "../queue/eq.h"
 #include "../queue/cq.h"
 #include "../queue/ring.h"
@@ -174,7 +175,7 @@ static FakernicVerdict fakernic_qp_rings(FakernicState *s, FakernicQp *qp,
     if (req->sq_log_depth != FAKERNIC_QUEUE_NONE) {
         status = fakernic_ring_init(s, &qp->sq, &req->sq_pages,
                                     req->sq_log_depth, FAKERNIC_SQ_BB_SHIFT,
-                                    ROCE_FAULT_WHY_WQE);
+                                    ROCE_WHY_WQE);
         if (status != FAKERNIC_CMD_OK) {
             return fakernic_page_list_verdict(status,
                                               offsetof(CreateQpReq, sq_pages));
@@ -183,7 +184,7 @@ static FakernicVerdict fakernic_qp_rings(FakernicState *s, FakernicQp *qp,
     if (req->rq_log_depth != FAKERNIC_QUEUE_NONE) {
         status = fakernic_ring_init(s, &qp->rq, &req->rq_pages,
                                     req->rq_log_depth, req->rq_log_stride,
-                                    ROCE_FAULT_WHY_WQE);
+                                    ROCE_WHY_WQE);
         if (status != FAKERNIC_CMD_OK) {
             return fakernic_page_list_verdict(status,
                                               offsetof(CreateQpReq, rq_pages));
@@ -256,7 +257,7 @@ uint8_t fakernic_qp_add(FakernicState *s, FakernicQp *qp,
 void fakernic_qp_remove(FakernicState *s, FakernicQp *qp)
 {
     roce_qp_destroy(s->roce, qp->qpn);
-    fakernic_fault_forget_qp(s, qp->qpn);
+    fakernic_gate_forget_qp(s, qp->qpn);
     fakernic_event_forget(s, NULL, &qp->async);
     fakernic_qp_refer(s, qp, -1);
     fakernic_cq_leave(qp->send_cq, &qp->send_user);
@@ -523,7 +524,7 @@ FakernicVerdict fakernic_run_modify_qp(FakernicState *s, const void *request,
         qp->sq_pi = qp->sq_ci = 0;
         qp->rq_pi = qp->rq_ci = 0;
         qp->sq_waits = qp->rq_waits = 0;
-        fakernic_fault_forget_qp(s, qp->qpn);
+        fakernic_gate_forget_qp(s, qp->qpn);
     } else if (qp->sq_pi != qp->sq_ci) {
         roce_post_send(s->roce, fakernic_now(), qp->qpn);
     }

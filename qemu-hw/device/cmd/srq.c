@@ -86,7 +86,7 @@ FakernicVerdict fakernic_run_create_srq(FakernicState *s, const void *request,
         return FAKERNIC_VERDICT(FAKERNIC_CMD_NO_RESOURCE);
     }
     status = fakernic_ring_init(s, &ring, &req->pages, req->log_depth,
-                                req->log_stride, ROCE_FAULT_WHY_WQE);
+                                req->log_stride, ROCE_WHY_WQE);
     if (status != FAKERNIC_CMD_OK) {
         return fakernic_page_list_verdict(status,
                                           offsetof(CreateSrqReq, pages));
@@ -202,7 +202,7 @@ static FakernicVerdict fakernic_srq_resize_begin(FakernicState *s,
     FakernicProgress *p = &s->progress;
     uint8_t status = fakernic_ring_init(s, &p->ring, &req->pages,
                                         req->log_depth, srq->ring.log_entry,
-                                        ROCE_FAULT_WHY_WQE);
+                                        ROCE_WHY_WQE);
 
     if (status != FAKERNIC_CMD_OK) {
         return fakernic_page_list_verdict(status,

@@ -12,6 +12,7 @@
 #include "../dma.h"
 #include "../queue/qp.h"
 #include "../state.h"
+#include "../fault/gate.h"
 #include "../queue/ring.h"
 
 typedef struct fakernic_create_wq_req CreateWqReq;
@@ -90,7 +91,7 @@ FakernicVerdict fakernic_run_create_wq(FakernicState *s, const void *request,
     wq->pdn = le32_to_cpu(req->pdn);
     wq->recv_cq = fakernic_table_get(&s->cqs, init.recv_cqn);
     status = fakernic_ring_init(s, &wq->rq, &req->pages, req->log_depth,
-                                req->log_stride, ROCE_FAULT_WHY_WQE);
+                                req->log_stride, ROCE_WHY_WQE);
     if (status != FAKERNIC_CMD_OK) {
         fakernic_qp_free(s, wq);
         return fakernic_page_list_verdict(status, offsetof(CreateWqReq, pages));
@@ -135,7 +136,7 @@ FakernicVerdict fakernic_run_modify_wq(FakernicState *s, const void *request,
         fakernic_set_state(s, wq, FAKERNIC_QPS_RESET);
         wq->rq_pi = wq->rq_ci = 0;
         wq->rq_waits = 0;
-        fakernic_fault_forget_qp(s, wq->qpn);
+        fakernic_gate_forget_qp(s, wq->qpn);
         break;
     case FAKERNIC_WQS_RDY:
         if (attr.state == FAKERNIC_QPS_ERR || fakernic_qp_is_mute(wq)) {
@@ -173,7 +174,7 @@ static FakernicVerdict fakernic_ind_table_read(FakernicState *s,
     table->size = 1U << req->log_size;
     if (!fakernic_dma_read(s, le64_to_cpu(req->address), table->wqns,
                            table->size * sizeof(table->wqns[0]),
-                           ROCE_FAULT_WHY_CMD)) {
+                           ROCE_WHY_CMD)) {
         return FAKERNIC_VERDICT(FAKERNIC_CMD_DMA_ERROR);
     }
     for (uint32_t i = 0; i < table->size; i++) {

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Faults: adds and prints rules, and applies them to frames, doorbells, DMAs,
- * completions, events and interrupts.
- *
- * Stations call this file for each item. It drops, holds or corrupts the item
- * as a rule says; a turn releases held items (turn.c). Freezing, removal from
- * the bus and fatal errors are in life.c, which is above: the turn calls it.
+ * Fault rules of a device: adds and prints them, matches and reports, and keeps
+ * held items. gate.c decides what happens to an item; release.c releases held
+ * items and applies rules to the whole device.
  */
 #include "qemu/osdep.h"
 #include "qemu/cutils.h"
@@ -16,13 +13,12 @@
 #include "../watch/qmp.h"
 #include "../watch/record.h"
 #include "../state.h"
+#include "gate.h"
 #include "../../trace.h"
 
 /* Limits of held items and their bytes; beyond them the oldest is dropped. */
 #define FAKERNIC_HELD_MAX       1024
 #define FAKERNIC_HELD_BYTES_MAX (16 * MiB)
-/* Limit of stalls; beyond it no further send queue is stalled. */
-#define FAKERNIC_STALLS_MAX     1024
 /*
  * Report every hit up to TOLD_MAX, then one per 0.1 % growth of the hit count:
  * a log file ends at about 100,000 lines.
@@ -31,8 +27,6 @@
 #define FAKERNIC_TOLD_PART      1024
 /* In addition, report this many first hits of rules that are added later. */
 #define FAKERNIC_TOLD_FIRSTS    8192
-/* A reordered item waits this long for the others to pass. */
-#define FAKERNIC_REORDER_NS     100000000
 
 void fakernic_fault_init(FakernicState *s)
 {
@@ -187,8 +181,7 @@ static void fakernic_fault_forget(FakernicState *s, FakernicHeld *held)
     g_free(held);
 }
 
-/* True: there is no room for another item of 'len' bytes; stalls have room. */
-static bool fakernic_fault_is_full(const FakernicFaults *f, size_t len)
+bool fakernic_fault_is_full(const FakernicFaults *f, size_t len)
 {
     return f->held_count - f->stalls >= FAKERNIC_HELD_MAX ||
            f->held_bytes + len > FAKERNIC_HELD_BYTES_MAX;
@@ -207,9 +200,8 @@ static void fakernic_fault_forget_oldest(FakernicState *s)
     }
 }
 
-static FakernicHeld *fakernic_fault_hold(FakernicState *s,
-                                         RoceFaultPoint point, RoceTime due,
-                                         size_t len)
+FakernicHeld *fakernic_fault_hold(FakernicState *s, RoceFaultPoint point,
+                                  RoceTime due, size_t len)
 {
     FakernicFaults *f = &s->faults;
     FakernicHeld *held = g_malloc0(sizeof(*held) + len);
@@ -228,12 +220,8 @@ static FakernicHeld *fakernic_fault_hold(FakernicState *s,
     return held;
 }
 
-/*
- * An item has passed: items held before it wait for one less. 'gone' is the
- * item if it was held itself, else NULL.
- */
-static void fakernic_fault_pass(FakernicState *s, RoceFaultPoint point,
-                                uint32_t number, const FakernicHeld *gone)
+void fakernic_fault_pass(FakernicState *s, RoceFaultPoint point,
+                         uint32_t number, const FakernicHeld *gone)
 {
     FakernicHeld *held;
 
@@ -310,227 +298,7 @@ void fakernic_fault_reset(FakernicState *s)
     s->faults.link_by[0] = '\0';
     s->faults.link_until = 0;
     s->faults.judged = 0;
-}
-
-/* ---- the points ---------------------------------------------------------- */
-
-bool fakernic_fault_holds(const FakernicState *s)
-{
-    return !QTAILQ_EMPTY(&s->faults.held);
-}
-
-static FakernicHeld *fakernic_fault_hold_frame(FakernicState *s,
-                                               RoceFaultPoint point,
-                                               RoceTime due,
-                                               const uint8_t *frame, size_t len,
-                                               bool loopback)
-{
-    FakernicHeld *held = fakernic_fault_hold(s, point, due, len);
-
-    memcpy(held->frame, frame, len);
-    held->loopback = loopback;
-    return held;
-}
-
-bool fakernic_fault_at_frame(const FakernicState *s, RoceFaultPoint point,
-                             const uint8_t *frame, size_t len)
-{
-    const FakernicFaults *f = &s->faults;
-
-    return roce_fault_at_frame(&f->rules, point, frame, len) ||
-           (roce_fault_at(&f->rules, point) && !QTAILQ_EMPTY(&f->held));
-}
-
-/*
- * The PSN relative to the connection's first one. Requests sent and responses
- * received count from this end's first PSN, others from the peer's.
- */
-static uint32_t fakernic_fault_rpsn(const FakernicState *s,
-                                    const RoceFaultSubject *subject)
-{
-    const bool sends = (subject->point == ROCE_FAULT_TX) != subject->response;
-    uint32_t first;
-
-    return roce_qp_first_psn(s->roce, subject->qpn, sends, &first)
-               ? (subject->psn - first) & 0xffffff : ROCE_FAULT_NO_RPSN;
-}
-
-bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
-                          uint8_t *frame, size_t *len, bool loopback)
-{
-    const RoceFaultPoint point = subject->point;
-    const RoceFaultRule *rule;
-    FakernicHeld *held;
-
-    roce_fault_look(subject, frame, *len);
-    subject->rpsn = fakernic_fault_rpsn(s, subject);
-    rule = fakernic_fault_hit(s, subject);
-    switch (rule ? rule->act : ROCE_FAULT_COUNT) {
-    case ROCE_FAULT_DROP:
-        return false;
-    case ROCE_FAULT_DELAY:
-        fakernic_fault_hold_frame(s, point, subject->now + rule->delay_ns,
-                                  frame, *len, loopback);
-        return false;
-    case ROCE_FAULT_THROTTLE:
-        if (rule->goes <= subject->now && QTAILQ_EMPTY(&s->faults.held)) {
-            break;
-        }
-        /* As in a router's queue, the newest frame is dropped: the oldest
-         * frames are the next to go, and dropping them would stop the flow. */
-        if (fakernic_fault_is_full(&s->faults, *len)) {
-            roce_fault_lost(&s->faults.rules, rule);
-        } else {
-            fakernic_fault_hold_frame(s, point, rule->goes, frame, *len,
-                                      loopback);
-        }
-        return false;
-    case ROCE_FAULT_REORDER:
-        held = fakernic_fault_hold_frame(s, point,
-                                         subject->now + FAKERNIC_REORDER_NS,
-                                         frame, *len, loopback);
-        held->behind = rule->by;
-        return false;
-    case ROCE_FAULT_DUPLICATE:
-        fakernic_fault_hold_frame(s, point, 0, frame, *len, loopback);
-        break;
-    case ROCE_FAULT_CORRUPT:
-    case ROCE_FAULT_TRUNCATE:
-    case ROCE_FAULT_MARK:
-        *len = roce_fault_spoil(rule, frame, *len);
-        break;
-    default:
-        break;
-    }
-    fakernic_fault_pass(s, point, 0, NULL);
-    return *len >= ETH_HLEN;
-}
-
-static FakernicHeld *fakernic_fault_hold_word(FakernicState *s,
-                                              RoceFaultPoint point,
-                                              RoceTime due, uint64_t offset,
-                                              uint64_t word)
-{
-    FakernicHeld *held = fakernic_fault_hold(s, point, due, 0);
-
-    held->offset = offset;
-    held->word = word;
-    return held;
-}
-
-void fakernic_fault_hold_doorbell(FakernicState *s, uint64_t offset,
-                                  uint64_t word)
-{
-    fakernic_fault_hold_word(s, ROCE_FAULT_DOORBELL, 0, offset, word);
-}
-
-bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
-                             uint64_t offset, uint64_t *word)
-{
-    const RoceFaultRule *rule = fakernic_fault_hit(s, subject);
-    FakernicHeld *held;
-
-    switch (rule ? rule->act : ROCE_FAULT_COUNT) {
-    case ROCE_FAULT_DROP:
-        return false;
-    case ROCE_FAULT_DELAY:
-    case ROCE_FAULT_DUPLICATE:
-        /* A duplicate's delay is 0. */
-        fakernic_fault_hold_word(s, subject->point,
-                                 subject->now + rule->delay_ns, offset, *word);
-        if (rule->act == ROCE_FAULT_DELAY) {
-            return false;
-        }
-        break;
-    case ROCE_FAULT_REORDER:
-        held = fakernic_fault_hold_word(s, subject->point,
-                                        subject->now + FAKERNIC_REORDER_NS,
-                                        offset, *word);
-        held->behind = rule->by;
-        return false;
-    case ROCE_FAULT_CORRUPT:
-        cpu_to_le64s(word);
-        roce_fault_corrupt(&rule->spoil, word, sizeof(*word));
-        le64_to_cpus(word);
-        break;
-    default:
-        break;
-    }
-    fakernic_fault_pass(s, subject->point, 0, NULL);
-    return true;
-}
-
-/*
- * When the last completion that is held for the CQ is due, not counting
- * reordered ones; -1: none is held.
- */
-static RoceTime fakernic_fault_behind(const FakernicState *s, uint32_t cqn)
-{
-    const FakernicHeld *held;
-    RoceTime last = -1;
-
-    QTAILQ_FOREACH(held, &s->faults.held, next) {
-        if (held->point == ROCE_FAULT_CQE && held->number == cqn &&
-            !held->behind) {
-            last = MAX(last, held->due);
-        }
-    }
-    return last;
-}
-
-static void fakernic_fault_hold_cqe(FakernicState *s, const RoceCompletion *c,
-                                    const FakernicCqeFault *fault, RoceTime due,
-                                    uint64_t behind)
-{
-    FakernicHeld *held = fakernic_fault_hold(s, ROCE_FAULT_CQE, due, 0);
-
-    held->number = c->cqn;
-    held->completion = *c;
-    held->fault = *fault;
-    held->behind = behind;
-}
-
-bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *c,
-                        FakernicCqeFault *fault)
-{
-    RoceFaultSubject subject = { .point = ROCE_FAULT_CQE, .number = c->cqn,
-                                 .qpn = c->qpn, .index = c->wqe_index };
-    const RoceTime behind = fakernic_fault_behind(s, c->cqn);
-    const RoceFaultRule *rule = fakernic_fault_hit(s, &subject);
-    const RoceFaultAction act = rule ? rule->act : ROCE_FAULT_COUNT;
-    RoceTime due = behind;
-
-    *fault = (FakernicCqeFault) { .overrun = act == ROCE_FAULT_OVERRUN };
-    switch (act) {
-    case ROCE_FAULT_DROP:
-        return false;
-    case ROCE_FAULT_REORDER:
-        /* Not before those that are held already. */
-        fakernic_fault_hold_cqe(s, c, fault, MAX(behind, subject.now) +
-                                                 FAKERNIC_REORDER_NS, rule->by);
-        return false;
-    case ROCE_FAULT_CORRUPT:
-        fault->spoil = rule->spoil;
-        break;
-    case ROCE_FAULT_FAIL:
-        c->status = rule->status;
-        c->vendor_err = rule->code;
-        break;
-    case ROCE_FAULT_DELAY:
-        due = MAX(behind, subject.now + (RoceTime)rule->delay_ns);
-        break;
-    default:
-        break;
-    }
-    if (due >= 0) {
-        fakernic_fault_hold_cqe(s, c, fault, due, 0);
-    } else {
-        fakernic_fault_pass(s, ROCE_FAULT_CQE, c->cqn, NULL);
-    }
-    if (act == ROCE_FAULT_DUPLICATE) {
-        fakernic_fault_hold_cqe(s, c, fault, MAX(due, 0), 0);
-    }
-    return due < 0;
+    g_clear_pointer(&s->faults.copy, g_free);
 }
 
 /* Forgets all items held for a CQ or an EQ. */
@@ -546,17 +314,17 @@ static void fakernic_fault_forget_queue(FakernicState *s, RoceFaultPoint point,
     }
 }
 
-void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn)
+void fakernic_gate_forget_cq(FakernicState *s, uint32_t cqn)
 {
     fakernic_fault_forget_queue(s, ROCE_FAULT_CQE, cqn);
 }
 
-void fakernic_fault_forget_eq(FakernicState *s, uint32_t eqn)
+void fakernic_gate_forget_eq(FakernicState *s, uint32_t eqn)
 {
     fakernic_fault_forget_queue(s, ROCE_FAULT_EQE, eqn);
 }
 
-void fakernic_fault_forget_qp(FakernicState *s, uint32_t qpn)
+void fakernic_gate_forget_qp(FakernicState *s, uint32_t qpn)
 {
     FakernicHeld *held, *next;
 
@@ -572,9 +340,9 @@ void fakernic_fault_forget_qp(FakernicState *s, uint32_t qpn)
 }
 
 /* The stall of a queue or vector, or NULL. */
-static FakernicHeld *fakernic_fault_stalled(const FakernicState *s,
-                                            RoceFaultPoint point,
-                                            uint32_t number)
+FakernicHeld *fakernic_fault_stalled(const FakernicState *s,
+                                     RoceFaultPoint point,
+                                     uint32_t number)
 {
     FakernicHeld *held;
 
@@ -595,91 +363,4 @@ void fakernic_fault_stall(FakernicState *s, RoceFaultPoint point,
 
     held->number = number;
     held->due = until;
-}
-
-bool fakernic_fault_wqe(FakernicState *s, RoceFaultSubject *subject,
-                        RoceTime *waits, const RoceFaultRule **rule)
-{
-    *rule = NULL;
-    if (*waits > fakernic_now()) {
-        return false;
-    }
-    if (*waits) {
-        *waits = 0;
-        return true;
-    }
-    *rule = fakernic_fault_hit(s, subject);
-    if (!*rule || (*rule)->act != ROCE_FAULT_DELAY ||
-        (subject->point == ROCE_FAULT_SEND_WQE &&
-         s->faults.stalls >= FAKERNIC_STALLS_MAX)) {
-        return true;
-    }
-    *waits = subject->now + (*rule)->delay_ns;
-    return false;
-}
-
-const RoceFaultRule *fakernic_fault_eqe(FakernicState *s, uint32_t eqn,
-                                        RoceTime *until)
-{
-    RoceFaultSubject subject = { .point = ROCE_FAULT_EQE, .number = eqn };
-    const RoceFaultRule *rule = fakernic_fault_hit(s, &subject);
-
-    if (rule && rule->act == ROCE_FAULT_DELAY) {
-        *until = subject.now + rule->delay_ns;
-        fakernic_fault_stall(s, ROCE_FAULT_EQE, eqn, *until);
-    }
-    return rule;
-}
-
-bool fakernic_fault_interrupt(FakernicState *s, unsigned vector)
-{
-    RoceFaultSubject subject = { .point = ROCE_FAULT_INTERRUPT,
-                                 .number = vector };
-    const RoceFaultRule *rule;
-    RoceTime due;
-
-    if (s->faults.judged & BIT_ULL(vector)) {
-        s->faults.judged &= ~BIT_ULL(vector);
-        return true;
-    }
-    rule = fakernic_fault_hit(s, &subject);
-    if (!rule || (rule->act != ROCE_FAULT_DELAY &&
-                  rule->act != ROCE_FAULT_DUPLICATE)) {
-        return !rule || rule->act != ROCE_FAULT_DROP;
-    }
-    due = rule->act == ROCE_FAULT_DELAY ? subject.now + rule->delay_ns : 0;
-    if (!fakernic_fault_stalled(s, ROCE_FAULT_INTERRUPT, vector)) {
-        fakernic_fault_stall(s, ROCE_FAULT_INTERRUPT, vector, due);
-    }
-    return rule->act == ROCE_FAULT_DUPLICATE;
-}
-
-const RoceFaultRule *fakernic_fault_device(FakernicState *s)
-{
-    FakernicFaults *f = &s->faults;
-    RoceFaultSubject subject = { .point = ROCE_FAULT_DEVICE };
-    const RoceFaultRule *rule = fakernic_fault_hit(s, &subject);
-    const RoceTime until = rule && rule->for_ns ? subject.now + rule->for_ns
-                                                : ROCE_TIME_NEVER;
-
-    if (rule && rule->act == ROCE_FAULT_FREEZE) {
-        pstrcpy(f->frozen_by, sizeof(f->frozen_by), rule->id);
-        f->thaw = until;
-    } else if (rule && rule->act == ROCE_FAULT_LINK_DOWN) {
-        pstrcpy(f->link_by, sizeof(f->link_by), rule->id);
-        f->link_until = until;
-    }
-    return rule;
-}
-
-bool fakernic_fault_link_back(FakernicState *s)
-{
-    FakernicFaults *f = &s->faults;
-
-    if (!f->link_until || fakernic_now() < f->link_until) {
-        return false;
-    }
-    f->link_until = 0;
-    f->link_by[0] = '\0';
-    return true;
 }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Faults: applies the rules of ../fault/rules.h to the device, and keeps the
- * items that rules hold.
- *
- * Each point calls roce_fault_at() first, so that a device without rules only
- * tests one bit. The number of held items is bounded; a reset discards them.
+ * Fault rules of a device: adds rules (qemu-hw/fault/rules.h), matches them,
+ * reports their hits, and keeps the items that they hold. The number of held
+ * items is bounded; a reset discards them. Stations use gate.h.
  */
 #ifndef FAKERNIC_DEVICE_FAULT_EFFECTS_H
 #define FAKERNIC_DEVICE_FAULT_EFFECTS_H
@@ -16,7 +14,7 @@
 
 /* What a rule does to an entry of a CQ. */
 typedef struct FakernicCqeFault {
-    RoceFaultSpoil spoil;
+    RoceFaultCorruption corruption;
     bool overrun;               /* treat the CQ as full */
 } FakernicCqeFault;
 
@@ -53,6 +51,10 @@ typedef struct FakernicFaults {
     uint64_t untold;            /* hits without a line since the last line */
     uint32_t firsts;            /* lines for first hits of rules */
     bool torn;                  /* the last line was written partially */
+    RoceCompletion completion;  /* the changed copy of the last one hit */
+    FakernicCqeFault cqe;
+    void *copy;                 /* the bytes of the last DMA write corrupted */
+    uint8_t frame[ROCE_FRAME_MAX];      /* the copy of the last frame hit */
 } FakernicFaults;
 
 /* Called at realize, before rules are added. */
@@ -65,24 +67,6 @@ bool fakernic_fault_add(FakernicState *s, const char *text, Error **errp);
 char *fakernic_fault_text(const FakernicState *s);
 
 /*
- * False: fakernic_fault_frame() has nothing to do with this frame. True: a rule
- * may match it, or a held item may wait for frames to pass.
- */
-bool fakernic_fault_at_frame(const FakernicState *s, RoceFaultPoint point,
-                             const uint8_t *frame, size_t len);
-
-/*
- * Applies rules to a frame at TX or RX, and may change it in place. False: the
- * caller stops, because the frame is dropped, held, or shorter than a header.
- */
-bool fakernic_fault_frame(FakernicState *s, RoceFaultSubject *subject,
-                          uint8_t *frame, size_t *len, bool loopback);
-
-/* Holds a doorbell of a frozen device until it thaws. */
-void fakernic_fault_hold_doorbell(FakernicState *s, uint64_t offset,
-                                  uint64_t word);
-
-/*
  * The rule that the subject hits, or NULL; sets subject->now. The action PAUSE
  * is executed here.
  */
@@ -90,31 +74,21 @@ const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
                                         RoceFaultSubject *subject);
 
 /*
- * Applies rules to a store into a doorbell page or CMDQ_DOORBELL, and may
- * change the word in place. False: it is dropped or held.
+ * Holds an item of 'len' more bytes until 'due'. To make room, the oldest item
+ * that is not a stall is dropped.
  */
-bool fakernic_fault_doorbell(FakernicState *s, RoceFaultSubject *subject,
-                             uint64_t offset, uint64_t *word);
+FakernicHeld *fakernic_fault_hold(FakernicState *s, RoceFaultPoint point,
+                                  RoceTime due, size_t len);
+
+/* True: there is no room for another item of 'len' bytes; stalls have room. */
+bool fakernic_fault_is_full(const FakernicFaults *f, size_t len);
 
 /*
- * Applies rules to a completion: may change its status in place, and sets
- * *fault for its entry. False: it is dropped or held. Later completions of the
- * CQ wait behind one that a DELAY holds.
+ * An item has passed: items held before it wait for one less. 'gone' is the
+ * item if it was held itself, else NULL.
  */
-bool fakernic_fault_cqe(FakernicState *s, RoceCompletion *completion,
-                        FakernicCqeFault *fault);
-
-/* The CQ is destroyed: discards the items held for it. */
-void fakernic_fault_forget_cq(FakernicState *s, uint32_t cqn);
-
-/* The EQ is destroyed: ends its stall. */
-void fakernic_fault_forget_eq(FakernicState *s, uint32_t eqn);
-
-/*
- * The QP or WQ is about to be destroyed or reset: discards the items held for
- * it. Receive completions of an XRC target belong to the SRQ and stay.
- */
-void fakernic_fault_forget_qp(FakernicState *s, uint32_t qpn);
+void fakernic_fault_pass(FakernicState *s, RoceFaultPoint point,
+                         uint32_t number, const FakernicHeld *gone);
 
 /*
  * Stalls a queue or vector. At 'until' a turn flushes the EQ (point EQE),
@@ -123,33 +97,9 @@ void fakernic_fault_forget_qp(FakernicState *s, uint32_t qpn);
 void fakernic_fault_stall(FakernicState *s, RoceFaultPoint point,
                           uint32_t number, RoceTime until);
 
-/*
- * Applies rules once to the next WQE of a queue; *rule is the rule, or NULL.
- * *waits belongs to the queue: 0 at first, then the end of a DELAY. False: the
- * queue waits; with a rule, its wait begins now. Beyond the limit of stalled
- * send queues a DELAY has no effect.
- */
-bool fakernic_fault_wqe(FakernicState *s, RoceFaultSubject *subject,
-                        RoceTime *waits, const RoceFaultRule **rule);
-
-/*
- * The rule for the next entry of the EQ, or NULL. A DELAY stalls the EQ: a turn
- * flushes it at *until.
- */
-const RoceFaultRule *fakernic_fault_eqe(FakernicState *s, uint32_t eqn,
-                                        RoceTime *until);
-
-/* False: a rule drops the interrupt message or holds it. */
-bool fakernic_fault_interrupt(FakernicState *s, unsigned vector);
-
-/* The rule that this turn of the device hits, or NULL. */
-const RoceFaultRule *fakernic_fault_device(FakernicState *s);
-
-/* True, once: the time for which a rule took the link down has ended. */
-bool fakernic_fault_link_back(FakernicState *s);
-
-/* True: at least one item is held. */
-bool fakernic_fault_holds(const FakernicState *s);
+/* The stall of a queue or vector, or NULL. */
+FakernicHeld *fakernic_fault_stalled(const FakernicState *s,
+                                     RoceFaultPoint point, uint32_t number);
 
 typedef enum FakernicGoes {
     FAKERNIC_GOES_ALL,

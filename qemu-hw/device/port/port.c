@@ -13,9 +13,9 @@
 #include "../budget.h"
 #include "../clock.h"
 #include "port.h"
-#include "../watch/record.h"
 #include "rss.h"
 #include "../state.h"
+#include "../fault/gate.h"
 #include "../../roce/ether.h"
 #include "../queue/eq.h"
 #include "../../trace.h"
@@ -84,19 +84,6 @@ void fakernic_port_take(FakernicState *s, const uint8_t *frame, size_t len)
     }
 }
 
-/* The same for a frame that a fault rule may drop, hold or corrupt. */
-static void fakernic_port_take_faulty(FakernicState *s, const uint8_t *frame,
-                                      size_t len)
-{
-    RoceFaultSubject subject = { .point = ROCE_FAULT_RX };
-    uint8_t copy[ROCE_FRAME_MAX];
-
-    memcpy(copy, frame, len);
-    if (fakernic_fault_frame(s, &subject, copy, &len, false)) {
-        fakernic_port_take(s, copy, len);
-    }
-}
-
 void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len)
 {
     if (!fakernic_port_carries(s)) {
@@ -112,22 +99,16 @@ void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len)
         s->stats[FAKERNIC_STAT_RX_OVERSIZE]++;
         return;
     }
-    fakernic_record_frame(s, FAKERNIC_RECORD_IN, frame, len);
-    if (fakernic_fault_at_frame(s, ROCE_FAULT_RX, frame, len)) {
-        fakernic_port_take_faulty(s, frame, len);
-    } else {
+    frame = fakernic_gate_rx(s, frame, &len);
+    if (frame) {
         fakernic_port_take(s, frame, len);
     }
 }
 
-void fakernic_port_loopback(FakernicState *s, uint8_t *frame, size_t len)
+static void fakernic_port_loopback(FakernicState *s, uint8_t *frame, size_t len)
 {
-    RoceFaultSubject subject = { .point = ROCE_FAULT_RX };
-
     s->stats[FAKERNIC_STAT_RX_LOOPBACK]++;
-    fakernic_record_frame(s, FAKERNIC_RECORD_LOOPBACK, frame, len);
-    if (!fakernic_fault_at_frame(s, ROCE_FAULT_RX, frame, len) ||
-        fakernic_fault_frame(s, &subject, frame, &len, true)) {
+    if (fakernic_gate_loopback(s, frame, &len)) {
         roce_input(s->roce, fakernic_now(), frame, len);
     }
 }
@@ -158,7 +139,8 @@ static RoceTime fakernic_port_patience(const NetClientState *nc)
            FAKERNIC_HUB_BLOCKED_NS : FAKERNIC_WIRE_BLOCKED_NS;
 }
 
-void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
+static void fakernic_port_send(FakernicState *s, const uint8_t *frame,
+                               size_t len)
 {
     NetClientState *nc = qemu_get_queue(s->nic);
     const bool carries = fakernic_port_carries(s);
@@ -180,6 +162,16 @@ void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len)
     if (qemu_send_packet_async(nc, frame, len, s->sent) == 0) {
         s->tx_blocked = true;
         s->tx_blocked_until = fakernic_now() + fakernic_port_patience(nc);
+    }
+}
+
+void fakernic_port_emit(FakernicState *s, uint8_t *frame, size_t len,
+                        bool loopback)
+{
+    if (loopback) {
+        fakernic_port_loopback(s, frame, len);
+    } else {
+        fakernic_port_send(s, frame, len);
     }
 }
 
@@ -211,7 +203,7 @@ bool fakernic_port_must_wait(FakernicState *s)
 
 bool fakernic_port_link_up(FakernicState *s)
 {
-    return !qemu_get_queue(s->nic)->link_down && !s->faults.link_until;
+    return !qemu_get_queue(s->nic)->link_down && fakernic_gate_link_up(s);
 }
 
 void fakernic_port_link_changed(FakernicState *s)

@@ -29,17 +29,15 @@ void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len);
 /* Takes a frame that passed fakernic_port_input() or was held there. */
 void fakernic_port_take(FakernicState *s, const uint8_t *frame, size_t len);
 
-/* Returns a loopback frame to the engine; may change the frame. */
-void fakernic_port_loopback(FakernicState *s, uint8_t *frame, size_t len);
-
 /* True: the wire is blocked, and frames for it should wait. */
 bool fakernic_port_must_wait(FakernicState *s);
 
 /*
  * Sends one frame of 14 bytes or more, or drops and counts it when the wire
- * cannot take it.
+ * cannot take it. A loopback frame returns to the engine. May change the frame.
  */
-void fakernic_port_send(FakernicState *s, const uint8_t *frame, size_t len);
+void fakernic_port_emit(FakernicState *s, uint8_t *frame, size_t len,
+                        bool loopback);
 
 /* Notes that the wire takes frames again. */
 void fakernic_port_sent(FakernicState *s);

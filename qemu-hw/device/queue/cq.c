@@ -16,8 +16,8 @@
 #include "../clock.h"
 #include "cq.h"
 #include "rq.h"
-#include "../watch/record.h"
 #include "../state.h"
+#include "../fault/gate.h"
 #include "eq.h"
 #include "ring.h"
 #include "../../trace.h"
@@ -208,7 +208,7 @@ void fakernic_cq_forget(FakernicState *s, FakernicCq *cq)
 {
     fakernic_cq_stamped(s, cq);
     fakernic_cq_unhold(s, cq);
-    fakernic_fault_forget_cq(s, cq->id);
+    fakernic_gate_forget_cq(s, cq->id);
     if (QTAILQ_IN_USE(cq, failed)) {
         QTAILQ_REMOVE(&s->failed_cqs, cq, failed);
     }
@@ -257,7 +257,7 @@ void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
         /* The XRC SRQ was destroyed while a message was received into it. */
         return;
     }
-    if (fault->overrun || !fakernic_cq_has_room(s, cq)) {
+    if (fakernic_gate_overruns(fault) || !fakernic_cq_has_room(s, cq)) {
         fakernic_cq_error(s, cq);
         return;
     }
@@ -268,7 +268,7 @@ void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
     trace_fakernic_cqe(s->name, cq->id, cq->pi, completion->qpn,
                        completion->wqe_index, completion->opcode,
                        completion->status, completion->vendor_err);
-    roce_fault_corrupt(&fault->spoil, &cqe, sizeof(cqe));
+    fakernic_gate_cqe_bytes(fault, &cqe, sizeof(cqe));
     fakernic_record(s, CQE, 0, cq->id, cq->pi, completion->qpn,
                     completion->wqe_index, completion->opcode,
                     completion->status, completion->vendor_err);
@@ -295,17 +295,10 @@ void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
 void fakernic_complete(void *host, const RoceCompletion *completion)
 {
     FakernicState *s = host;
-    RoceCompletion changed;
-    FakernicCqeFault fault = { 0 };
+    const FakernicCqeFault *fault;
 
-    if (!roce_fault_at(&s->faults.rules, ROCE_FAULT_CQE) &&
-        !s->faults.held_count) {
-        fakernic_cq_put(s, completion, &fault);
-        return;
-    }
-    changed = *completion;
-    if (fakernic_fault_cqe(s, &changed, &fault)) {
-        fakernic_cq_put(s, &changed, &fault);
+    if (fakernic_gate_cqe(s, &completion, &fault)) {
+        fakernic_cq_put(s, completion, fault);
     }
 }
 

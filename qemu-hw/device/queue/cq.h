@@ -8,7 +8,7 @@
 #include "types.h"
 #include "../fault/effects.h"
 
-/* Writes an entry. Does not match fault rules: 'fault' is their result. */
+/* Writes an entry that has passed the gate, which has made 'fault' or NULL. */
 void fakernic_cq_put(FakernicState *s, const RoceCompletion *completion,
                      const FakernicCqeFault *fault);
 

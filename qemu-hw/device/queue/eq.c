@@ -16,8 +16,8 @@
 #include "../clock.h"
 #include "eq.h"
 #include "interrupt.h"
-#include "../watch/record.h"
 #include "../state.h"
+#include "../fault/gate.h"
 #include "ring.h"
 #include "../../trace.h"
 
@@ -29,13 +29,10 @@ static bool fakernic_eq_is_full(const FakernicEq *eq)
 /* How often the device retries to write an entry. */
 #define FAKERNIC_EQ_RETRY_NS (100 * SCALE_MS)
 
-/*
- * Writes an entry; false: it failed, and the event stays latched. 'spoil' is
- * how a fault rule corrupts the entry, or NULL.
- */
+/* Writes an entry; false: it failed, and the event stays latched. */
 static bool fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
                                uint32_t id, uint32_t data,
-                               const RoceFaultSpoil *spoil)
+                               const FakernicHit *hit)
 {
     struct fakernic_eqe eqe = {
         .type = type,
@@ -47,14 +44,12 @@ static bool fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
     trace_fakernic_eqe(s->name, eq->id, eq->pi, type, id, data);
     fakernic_record(s, EQE, 0, eq->id, eq->pi, type, id, data, eq->vector,
                     eq->armed);
-    if (spoil) {
-        roce_fault_corrupt(spoil, &eqe, sizeof(eqe));
-    }
+    fakernic_gate_bytes(hit, &eqe, sizeof(eqe));
     if (!fakernic_ring_write(s, &eq->ring, eq->pi, &eqe, sizeof(eqe))) {
         /* Retried: without the event a driver would wait without limit. */
         trace_fakernic_err_eqe(s->name, eq->id, type, id);
         eq->stalled_until = fakernic_now() + FAKERNIC_EQ_RETRY_NS;
-        fakernic_fault_stall(s, ROCE_FAULT_EQE, eq->id, eq->stalled_until);
+        fakernic_gate_retry_eq(s, eq->id, eq->stalled_until);
         return false;
     }
     eq->pi++;
@@ -65,55 +60,23 @@ static bool fakernic_eqe_write(FakernicState *s, FakernicEq *eq, uint8_t type,
     return true;
 }
 
-/*
- * The same with fault rules, which are matched once for each entry. A DELAY
- * stalls the EQ: this event and later ones stay latched. False: it is stalled.
- */
-static bool fakernic_eqe_faulty(FakernicState *s, FakernicEq *eq, uint8_t type,
-                                uint32_t id, uint32_t data)
-{
-    const RoceFaultRule *rule = NULL;
-
-    if (eq->stalled_until > fakernic_now()) {
-        return false;
-    }
-    if (!eq->stalled_until) {
-        rule = fakernic_fault_eqe(s, eq->id, &eq->stalled_until);
-    } else {
-        eq->stalled_until = 0;
-    }
-    switch (rule ? rule->act : ROCE_FAULT_COUNT) {
-    case ROCE_FAULT_DELAY:
-        return false;
-    case ROCE_FAULT_DROP:
-        return true;
-    case ROCE_FAULT_DUPLICATE:
-        if (!fakernic_eqe_write(s, eq, type, id, data, NULL)) {
-            return false;
-        }
-        if (fakernic_eq_is_full(eq)) {
-            return true;
-        }
-        break;
-    case ROCE_FAULT_CORRUPT:
-        return fakernic_eqe_write(s, eq, type, id, data, &rule->spoil);
-    default:
-        break;
-    }
-    return fakernic_eqe_write(s, eq, type, id, data, NULL);
-}
-
 /* Writes an event as an entry; false: not now. */
 static bool fakernic_eqe_next(FakernicState *s, FakernicEq *eq, uint8_t type,
                               uint32_t id, uint32_t data)
 {
-    if (fakernic_eq_is_full(eq)) {
+    const FakernicHit *hit;
+
+    if (fakernic_eq_is_full(eq) ||
+        !fakernic_gate_eqe(s, eq->id, &eq->stalled_until, &hit)) {
         return false;
     }
-    if (eq->stalled_until || roce_fault_at(&s->faults.rules, ROCE_FAULT_EQE)) {
-        return fakernic_eqe_faulty(s, eq, type, id, data);
+    for (unsigned copies = fakernic_gate_copies(hit);
+         copies && !fakernic_eq_is_full(eq); copies--) {
+        if (!fakernic_eqe_write(s, eq, type, id, data, hit)) {
+            return false;
+        }
     }
-    return fakernic_eqe_write(s, eq, type, id, data, NULL);
+    return true;
 }
 
 /* Events with data: the object fails once, so at most one is latched. */
@@ -202,7 +165,7 @@ void fakernic_eq_forget(FakernicState *s, FakernicEq *eq)
     if (QTAILQ_IN_USE(eq, late)) {
         QTAILQ_REMOVE(&s->late_eqs, eq, late);
     }
-    fakernic_fault_forget_eq(s, eq->id);
+    fakernic_gate_forget_eq(s, eq->id);
 }
 
 void fakernic_event(FakernicState *s, FakernicEq *eq, FakernicEventSource *src,

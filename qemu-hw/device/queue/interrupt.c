@@ -11,8 +11,8 @@
 #include "hw/pci/msix.h"
 #include "../budget.h"
 #include "interrupt.h"
-#include "../watch/record.h"
 #include "../state.h"
+#include "../fault/gate.h"
 #include "../../trace.h"
 
 /* Units of a message. They are enough to make the budget read the clock: the
@@ -56,9 +56,7 @@ void fakernic_interrupts_send(FakernicState *s)
         vectors &= ~BIT_ULL(vector);
         s->interrupts &= ~BIT_ULL(vector);
         if (msix_enabled(PCI_DEVICE(s)) &&
-            (!(roce_fault_at(&s->faults.rules, ROCE_FAULT_INTERRUPT) ||
-               s->faults.judged) ||
-             fakernic_fault_interrupt(s, vector))) {
+            fakernic_gate_interrupt(s, vector)) {
             fakernic_interrupt_send(s, vector);
         }
     }

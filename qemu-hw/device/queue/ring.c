@@ -14,9 +14,9 @@
 #include "../budget.h"
 #include "../dma.h"
 #include "../memory.h"
-#include "../watch/record.h"
 #include "ring.h"
 #include "../state.h"
+#include "../fault/gate.h"
 
 bool fakernic_page_list_is_zero(const struct fakernic_page_list *list)
 {
@@ -66,7 +66,7 @@ static uint8_t fakernic_page_table_read(FakernicState *s, uint64_t table,
                                         unsigned shift)
 {
     if (!fakernic_dma_read(s, table, to, count * sizeof(*to),
-                           ROCE_FAULT_WHY_PAGE_LIST)) {
+                           ROCE_WHY_PAGE_LIST)) {
         return FAKERNIC_CMD_DMA_ERROR;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -166,24 +166,10 @@ uint8_t fakernic_page_reader_begin(FakernicPageReader *r,
     return status;
 }
 
-/* True: a fault rule makes reading the list fail. */
-static bool fakernic_page_reader_fails(FakernicState *s,
-                                       const FakernicPageReader *r)
-{
-    RoceFaultSubject subject = { .point = ROCE_FAULT_PAGE_LIST,
-                                 .len = MIN(r->needed, UINT32_MAX) };
-    const RoceFaultRule *rule = NULL;
-
-    if (r->done == 0 && roce_fault_at(&s->faults.rules, ROCE_FAULT_PAGE_LIST)) {
-        rule = fakernic_fault_hit(s, &subject);
-    }
-    return rule && rule->act == ROCE_FAULT_FAIL;
-}
-
 uint8_t fakernic_page_reader_run(FakernicState *s, FakernicPageReader *r,
                                  unsigned tables, uint64_t **pages)
 {
-    if (fakernic_page_reader_fails(s, r)) {
+    if (r->done == 0 && !fakernic_gate_page_list(s, r->needed)) {
         fakernic_page_reader_drop(r);
         return FAKERNIC_CMD_DMA_ERROR;
     }
@@ -259,7 +245,7 @@ uint8_t fakernic_ring_init_some(FakernicState *s, FakernicRing *ring,
                                 FakernicPageReader *r,
                                 const struct fakernic_page_list *list,
                                 unsigned log_depth, unsigned log_entry,
-                                RoceFaultWhy why)
+                                RoceWhy why)
 {
     uint8_t status = FAKERNIC_CMD_OK;
     uint64_t *pages;
@@ -291,7 +277,7 @@ uint8_t fakernic_ring_init_some(FakernicState *s, FakernicRing *ring,
 uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
                            const struct fakernic_page_list *list,
                            unsigned log_depth, unsigned log_entry,
-                           RoceFaultWhy why)
+                           RoceWhy why)
 {
     g_autofree FakernicPageReader *r = g_new0(FakernicPageReader, 1);
     uint8_t status;
@@ -319,22 +305,22 @@ static uint64_t fakernic_ring_address(const FakernicRing *ring, uint64_t offset)
 }
 
 typedef bool FakernicRingMove(FakernicState *s, uint64_t address, uint8_t *at,
-                              size_t len, RoceFaultWhy why);
+                              size_t len, RoceWhy why);
 
 static bool fakernic_ring_fetch(FakernicState *s, uint64_t address, uint8_t *at,
-                                size_t len, RoceFaultWhy why)
+                                size_t len, RoceWhy why)
 {
     return fakernic_dma_read(s, address, at, len, why);
 }
 
 static bool fakernic_ring_look(FakernicState *s, uint64_t address, uint8_t *at,
-                               size_t len, RoceFaultWhy why)
+                               size_t len, RoceWhy why)
 {
     return fakernic_dma_peek(s, address, at, len);
 }
 
 static bool fakernic_ring_store(FakernicState *s, uint64_t address, uint8_t *at,
-                                size_t len, RoceFaultWhy why)
+                                size_t len, RoceWhy why)
 {
     return fakernic_dma_write(s, address, at, len, why);
 }
@@ -389,7 +375,7 @@ static bool fakernic_ring_host(FakernicState *s, const FakernicRing *ring,
     uint64_t offset = (uint64_t)ring->depth << ring->log_entry;
 
     return move(s, fakernic_ring_address(ring, offset), at, len,
-                ROCE_FAULT_WHY_RECORD);
+                ROCE_WHY_RECORD);
 }
 
 static bool fakernic_ring_index(FakernicState *s, const FakernicRing *ring,

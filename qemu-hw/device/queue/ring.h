@@ -7,7 +7,7 @@
 #define FAKERNIC_DEVICE_QUEUE_RING_H
 
 #include "types.h"
-#include "../../fault/rules.h"
+#include "../../fault/why.h"
 
 /*
  * Begins to read the first 'needed' addresses of a list. OK; BAD_PAGE_LIST: the
@@ -65,7 +65,7 @@ bool fakernic_page_list_is_zero(const struct fakernic_page_list *list);
 uint8_t fakernic_ring_init(FakernicState *s, FakernicRing *ring,
                            const struct fakernic_page_list *list,
                            unsigned log_depth, unsigned log_entry,
-                           RoceFaultWhy why)
+                           RoceWhy why)
     G_GNUC_WARN_UNUSED_RESULT;
 
 /*
@@ -77,7 +77,7 @@ uint8_t fakernic_ring_init_some(FakernicState *s, FakernicRing *ring,
                                 FakernicPageReader *r,
                                 const struct fakernic_page_list *list,
                                 unsigned log_depth, unsigned log_entry,
-                                RoceFaultWhy why)
+                                RoceWhy why)
     G_GNUC_WARN_UNUSED_RESULT;
 
 /* Frees a ring, which is then empty; also allowed on an empty ring. */

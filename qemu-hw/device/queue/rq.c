@@ -10,8 +10,8 @@
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
 #include "rq.h"
-#include "../watch/record.h"
 #include "../state.h"
+#include "../fault/gate.h"
 #include "eq.h"
 #include "ring.h"
 #include "../../trace.h"
@@ -55,28 +55,10 @@ uint16_t fakernic_rq_look(const void *from, unsigned log_stride,
     return 0;
 }
 
-/*
- * Applies fault rules to the next receive; *rule is the rule, or NULL. False:
- * the receive is not available now.
- */
-static bool fakernic_rq_may_go(FakernicState *s, const FakernicConsumer *c,
-                               const RoceFaultRule **rule)
-{
-    RoceFaultSubject subject = { .point = ROCE_FAULT_RECV_WQE, .qpn = c->qpn,
-                                 .number = c->srqn, .index = *c->ci };
-
-    if (!*c->waits && !roce_fault_at(&s->faults.rules, ROCE_FAULT_RECV_WQE)) {
-        *rule = NULL;
-        return true;
-    }
-    return fakernic_fault_wqe(s, &subject, c->waits, rule) &&
-           (!*rule || (*rule)->act != ROCE_FAULT_DROP);
-}
-
 static RoceFetch fakernic_rq_fetch(FakernicState *s, const FakernicConsumer *c,
                                    RoceRecvWr *wr)
 {
-    const RoceFaultRule *rule;
+    const FakernicHit *hit;
     FakernicRqWqe slot;
 
     wr->tag = 0;
@@ -100,7 +82,7 @@ static RoceFetch fakernic_rq_fetch(FakernicState *s, const FakernicConsumer *c,
         /* Reads the index before the entries that it covers. */
         smp_rmb();
     }
-    if (!fakernic_rq_may_go(s, c, &rule)) {
+    if (!fakernic_gate_recv_wqe(s, c->qpn, c->srqn, *c->ci, c->waits, &hit)) {
         return ROCE_FETCH_NONE;
     }
     if (!fakernic_ring_read(s, c->ring, *c->ci, &slot,
@@ -108,13 +90,9 @@ static RoceFetch fakernic_rq_fetch(FakernicState *s, const FakernicConsumer *c,
         wr->format_error = FAKERNIC_VENDOR_RQ_DMA;
         return ROCE_FETCH_ERROR;
     }
-    if (rule && rule->act == ROCE_FAULT_CORRUPT) {
-        roce_fault_corrupt(&rule->spoil, &slot, 1U << c->ring->log_entry);
-    }
-    wr->format_error = fakernic_rq_look(&slot, c->ring->log_entry, wr);
-    if (rule && rule->act == ROCE_FAULT_FAIL) {
-        wr->format_error = rule->code ?: FAKERNIC_VENDOR_RQ_FORMAT;
-    }
+    fakernic_gate_bytes(hit, &slot, 1U << c->ring->log_entry);
+    wr->format_error = fakernic_gate_recv_error(
+        hit, fakernic_rq_look(&slot, c->ring->log_entry, wr));
     (*c->ci)++;
     return ROCE_FETCH_OK;
 }

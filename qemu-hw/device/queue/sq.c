@@ -15,8 +15,8 @@
 #include "av.h"
 #include "../clock.h"
 #include "sq.h"
-#include "../watch/record.h"
 #include "../state.h"
+#include "../fault/gate.h"
 #include "../../roce/wr.h"
 #include "ring.h"
 #include "../../trace.h"
@@ -275,30 +275,6 @@ static uint16_t fakernic_decode_wqe(FakernicState *s, const FakernicQp *qp,
     return err;
 }
 
-/*
- * Applies fault rules to the next WQE; *rule is the rule, or NULL. False: the
- * queue waits.
- */
-static bool fakernic_sq_may_go(FakernicState *s, FakernicQp *qp,
-                               const RoceFaultRule **rule)
-{
-    RoceFaultSubject subject = { .point = ROCE_FAULT_SEND_WQE, .qpn = qp->qpn,
-                                 .index = qp->sq_ci };
-
-    if (!qp->sq_waits &&
-        !roce_fault_at(&s->faults.rules, ROCE_FAULT_SEND_WQE)) {
-        *rule = NULL;
-        return true;
-    }
-    if (fakernic_fault_wqe(s, &subject, &qp->sq_waits, rule)) {
-        return true;
-    }
-    if (*rule) {
-        fakernic_fault_stall(s, ROCE_FAULT_SEND_WQE, qp->qpn, qp->sq_waits);
-    }
-    return false;
-}
-
 static RoceFetch fakernic_sq_broken(const FakernicState *s, FakernicQp *qp,
                                     RoceSendWr *wr,
                                     enum fakernic_vendor_err err)
@@ -310,16 +286,13 @@ static RoceFetch fakernic_sq_broken(const FakernicState *s, FakernicQp *qp,
 }
 
 /*
- * Reads the next WQE, of at most 'available' blocks, and corrupts it if a fault
- * rule says so. Returns its number of blocks; 0: that number is invalid;
- * negative: the memory cannot be read.
+ * Reads the next WQE, of at most 'available' blocks. Returns its number of
+ * blocks; 0: that number is invalid; negative: the memory cannot be read.
  */
 static int fakernic_sq_read(FakernicState *s, const FakernicQp *qp,
-                            uint32_t available, const RoceFaultRule *rule,
+                            uint32_t available, const FakernicHit *hit,
                             uint8_t *wqe)
 {
-    const RoceFaultSpoil *spoil =
-        rule && rule->act == ROCE_FAULT_CORRUPT ? &rule->spoil : NULL;
     const struct fakernic_sq_hdr *hdr = (const void *)wqe;
     const size_t first = FAKERNIC_SQ_BB_SIZE;
     unsigned count;
@@ -327,9 +300,7 @@ static int fakernic_sq_read(FakernicState *s, const FakernicQp *qp,
     if (!fakernic_ring_read(s, &qp->sq, qp->sq_ci, wqe, first)) {
         return -1;
     }
-    if (spoil && spoil->offset < first) {
-        roce_fault_corrupt(spoil, wqe, first);
-    }
+    fakernic_gate_head(hit, wqe, first);
     count = hdr->bb_count;
     if (count < 1 || count > FAKERNIC_SQ_WQE_BB_MAX || count > available) {
         return 0;
@@ -338,9 +309,7 @@ static int fakernic_sq_read(FakernicState *s, const FakernicQp *qp,
                                          wqe + first, (count - 1) * first)) {
         return -1;
     }
-    if (spoil && spoil->offset >= first) {
-        roce_fault_corrupt(spoil, wqe, count * first);
-    }
+    fakernic_gate_rest(hit, wqe, first, count * first);
     return count;
 }
 
@@ -361,7 +330,7 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     FakernicQp *qp = fakernic_qp(s, qpn);
     QEMU_ALIGNED(8) uint8_t wqe[FAKERNIC_SQ_WQE_SIZE_MAX];
     struct fakernic_sq_hdr *hdr = (void *)wqe;
-    const RoceFaultRule *rule;
+    const FakernicHit *hit;
     uint32_t available;
     int count;
 
@@ -373,17 +342,15 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     if (available > qp->sq.depth) {
         return fakernic_sq_broken(s, qp, wr, FAKERNIC_VENDOR_SQ_OVERRUN);
     }
-    if (!fakernic_sq_may_go(s, qp, &rule)) {
+    if (!fakernic_gate_send_wqe(s, qpn, qp->sq_ci, &qp->sq_waits, &hit)) {
         return ROCE_FETCH_NONE;
     }
-    count = fakernic_sq_read(s, qp, available, rule, wqe);
+    count = fakernic_sq_read(s, qp, available, hit, wqe);
     if (count < 0) {
         return fakernic_sq_broken(s, qp, wr, FAKERNIC_VENDOR_SQ_DMA);
     }
-    if (rule && rule->act == ROCE_FAULT_DROP) {
-        /* There may be many dropped WQEs, so a later turn fetches the next. */
+    if (!fakernic_gate_send_result(s, hit, qpn, wr)) {
         qp->sq_ci += MAX(count, 1);
-        fakernic_fault_stall(s, ROCE_FAULT_SEND_WQE, qpn, 0);
         return ROCE_FETCH_NONE;
     }
     /* journey: fetch */
@@ -400,10 +367,5 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     qp->sq_ci += count;
     /* journey: end */
     fakernic_sq_null(s, wr);
-    wr->forced_status = 0;
-    if (rule && rule->act == ROCE_FAULT_FAIL) {
-        wr->forced_status = rule->status;
-        wr->forced_error = rule->code;
-    }
     return ROCE_FETCH_OK;
 }

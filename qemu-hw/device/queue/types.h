@@ -16,7 +16,7 @@ typedef struct FakernicRing {
     uint32_t page_count;
     uint8_t page_shift;
     uint8_t log_entry;          /* bytes of an entry */
-    uint8_t why;                /* RoceFaultWhy of an entry */
+    uint8_t why;                /* RoceWhy of an entry */
     uint32_t depth;             /* entries, a power of two */
 } FakernicRing;
 

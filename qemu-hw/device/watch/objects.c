@@ -11,6 +11,7 @@
 #include "../life.h"
 #include "objects.h"
 #include "../state.h"
+#include "../fault/gate.h"
 #include "stats.h"
 
 /* ---- the device ---------------------------------------------------------- */
@@ -75,7 +76,7 @@ static void fakernic_query_state(FakernicState *s, GString *text)
     fakernic_json_bool(text, "port-enabled", s->port_enabled);
     fakernic_json_bool(text, "wire-blocked", s->tx_blocked);
     fakernic_json_number(text, "interrupts", s->interrupts);
-    fakernic_json_number(text, "faults-held", s->faults.held_count);
+    fakernic_json_number(text, "faults-held", fakernic_gate_held(s));
     fakernic_query_limits(s, text);
 }
 

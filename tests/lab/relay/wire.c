@@ -175,7 +175,7 @@ static void wire_pass(Wire *w, Place place, const uint8_t *frame, size_t len)
 {
     const RoceFaultRule *rule = faults_judge(&wire_whose(w, place)->faults,
                                              place.point, w->now, frame, len);
-    uint8_t *spoilt = w->spoilt[place.point == ROCE_FAULT_RX];
+    uint8_t *changed = w->changed[place.point == ROCE_FAULT_RX];
     unsigned times = 1;
 
     switch (rule ? rule->act : ROCE_FAULT_COUNT) {
@@ -201,9 +201,9 @@ static void wire_pass(Wire *w, Place place, const uint8_t *frame, size_t len)
     case ROCE_FAULT_CORRUPT:
     case ROCE_FAULT_TRUNCATE:
     case ROCE_FAULT_MARK:
-        memcpy(spoilt, frame, len);
-        frame = spoilt;
-        len = roce_fault_spoil(rule, spoilt, len);
+        memcpy(changed, frame, len);
+        frame = changed;
+        len = roce_fault_change(rule, changed, len);
         break;
     default:
         break;

@@ -42,7 +42,7 @@ typedef struct Wire {
         bool known;
         uint8_t end;
     } behind[WIRE_BEHIND];
-    uint8_t spoilt[2][END_FRAME_MAX];   /* changed copy, at tx, at rx */
+    uint8_t changed[2][END_FRAME_MAX];  /* copy, at tx, at rx */
 } Wire;
 
 /* Passes on received frames and held frames that are due. */
