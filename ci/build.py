@@ -12,6 +12,7 @@ Steps that need nothing of each other can be made together: side by side.
   qemu-fuzz    QEMU's fuzzing build, by clang      /cache/build/qemu-fuzz
   qemu-plugin  the device for Debian's QEMU binary /cache/build/qemu-plugin
   provider     the provider, in rdma-core's tree    /cache/build/rdma-core
+  providers    the provider for each libibverbs of ci/versions  /cache/build/providers
   rdma-core    all of rdma-core, with rdma-provider/   /cache/build/rdma-core
   rdma-core-new  a newer one, for its own tests  /cache/images/rdma-core-new.erofs
   uabi         an older driver and provider, for the test that mixes ages
@@ -32,7 +33,8 @@ Steps that need nothing of each other can be made together: side by side.
   disk-13      plain Debian 13 with these packages     /cache/images
   disk-12      Debian 12
   all          the first ones, up to image, but those that only tests need:
-               qemu-fuzz, qemu-plugin, rdma-core-new, uabi, modules, other kernels
+               qemu-fuzz, qemu-plugin, providers, rdma-core-new, uabi, modules, other
+               kernels
 """
 
 import contextlib
@@ -417,6 +419,22 @@ def build_provider():
         this.run("ninja", "-C", target, "libfakernic-rdmav34.so")
 
 
+def providers_key():
+    return digest([provider_key()],
+                  [SRC / "rdma-provider/providers.py", SRC / "ci/versions",
+                   SRC / "tests/lab/fakernic_lab/versions.py"])
+
+
+def build_providers():
+    """One for each private interface, by the differences of their headers."""
+    build_provider()
+    with step("providers", providers_key(), "providers for other libibverbs") as this:
+        if this is not None:
+            target = BUILD / "providers"
+            shutil.rmtree(target, ignore_errors=True)
+            this.run(SRC / "rdma-provider/providers.py", BUILD / "rdma-core", target)
+
+
 def build_rdma_core():
     build_provider()
     with step("rdma-core", provider_key(),
@@ -433,7 +451,8 @@ def build_rdma_core():
 
 def stage_new_rdma_core(source, target, root):
     """What stands in NEW_RDMA_PREFIX in a guest: libraries, two providers, pyverbs
-    and the tests, as far as they were built."""
+    and the tests, as far as they were built. fakernic's provider is the one that
+    other distributions get."""
     shutil.rmtree(root, ignore_errors=True)
     library = root / "lib"
     (library / "libibverbs").mkdir(parents=True)
@@ -441,8 +460,12 @@ def stage_new_rdma_core(source, target, root):
     for path in sorted((target / "lib").glob("*.so.*")):
         if path.exists():
             shutil.copy(path, library, follow_symlinks=False)
-    for name in ("fakernic", "rxe"):
-        shutil.copy(target / f"lib/lib{name}-rdmav{NEW_RDMA_ABI}.so", library / "libibverbs")
+    own = versions.provider_for(f"libibverbs.so.1.0.{NEW_RDMA}")
+    if own is None:
+        raise StepFailed(f"ci/versions has no provider for rdma-core {NEW_RDMA}")
+    for name, made in (("fakernic", BUILD / "providers" / own),
+                       ("rxe", target / f"lib/librxe-rdmav{NEW_RDMA_ABI}.so")):
+        shutil.copy(made, library / "libibverbs")
         (root / f"etc/libibverbs.d/{name}.driver").write_text(f"driver {name}\n")
     shutil.copytree(target / "python/pyverbs", root / "python/pyverbs")
     shutil.copytree(source / "tests", root / "tests")
@@ -457,8 +480,9 @@ def fetch_new_rdma_core(this):
 
 
 def build_new_rdma_core():
+    build_providers()
     fetch = SRC / "ci/fetch-source.sh"
-    own = digest([NEW_RDMA, NEW_RDMA_OPTIONS, NEW_RDMA_TARGETS],
+    own = digest([NEW_RDMA, NEW_RDMA_OPTIONS, NEW_RDMA_TARGETS, providers_key()],
                  [SRC / "rdma-provider", SRC / "firmware-spec/include",
                   SRC / "kernel-driver/uapi", fetch])
     with step(NEW_RDMA_NAME, own, f"rdma-core {NEW_RDMA} for its tests") as this:
@@ -654,6 +678,7 @@ STEPS = {
     "qemu-fuzz": build_qemu_fuzz,
     "qemu-plugin": build_qemu_plugin,
     "provider": build_provider,
+    "providers": build_providers,
     "rdma-core": build_rdma_core,
     "rdma-core-new": build_new_rdma_core,
     "uabi": build_uabi,
@@ -675,7 +700,7 @@ for _kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
     STEPS[f"kernel-{_kernel}"] = functools.partial(build_kernel, _kernel)
 
 # Not a part of "all".
-EXTRA = ("qemu-fuzz", "qemu-plugin", NEW_RDMA_NAME, "uabi", "modules",
+EXTRA = ("qemu-fuzz", "qemu-plugin", "providers", NEW_RDMA_NAME, "uabi", "modules",
          "root-test", "guest-test", "packages", "packages-forky", "disk-13",
          "disk-12",
          *(f"{what}-{kernel}" for what in ("driver", "kernel")

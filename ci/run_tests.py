@@ -36,6 +36,8 @@ JOBS = os.cpu_count() or 1
 # What the suites that make compiles are made of, beside their own folders.
 MADE_OF = ("qemu-hw/roce", "qemu-hw/fault", "qemu-hw/link", "firmware-spec/include",
            "rdma-provider", "kernel-driver/uapi", "tests/tap.sh", "tests/wire",
+           "ci/versions", "tests/lab/fakernic_lab/__init__.py",
+           "tests/lab/fakernic_lab/versions.py",
            "tests/qtest/fakernic-chance.h", "tests/qtest/fakernic-stranger.h")
 # Suites of tests in guests: those of rdma-core in one guest, all others in one,
 # those in two, in two of other kinds, in Debian's QEMU; the launcher's.

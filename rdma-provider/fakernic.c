@@ -97,7 +97,7 @@ static int fakernic_uquery_port(struct ibv_context *context, uint8_t port,
 	return ibv_cmd_query_port(context, port, attr, &cmd, sizeof(cmd));
 }
 
-#ifdef FAKERNIC_HAVE_PORT_SPEED
+#ifndef FAKERNIC_LACK_PORT_SPEED
 /*
  * In units of 100 Mb/s: the speed of a lane times the lanes, by the codes that
  * IBTA 14.2.5.6 (PortInfo) has for both.
@@ -195,7 +195,7 @@ static const struct verbs_context_ops fakernic_ops = {
 	.query_device_ex = fakernic_uquery_device_ex,
 	.query_ece = fakernic_uquery_ece,
 	.query_port = fakernic_uquery_port,
-#ifdef FAKERNIC_HAVE_PORT_SPEED
+#ifndef FAKERNIC_LACK_PORT_SPEED
 	.query_port_speed = fakernic_uquery_port_speed,
 #endif
 	.query_qp = fakernic_uquery_qp,

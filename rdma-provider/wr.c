@@ -197,6 +197,7 @@ static void fakernic_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
 				 rkey, add, 0);
 }
 
+#ifndef FAKERNIC_LACK_ATOMIC_WRITE
 static void fakernic_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey,
 				     uint64_t address, const void *data)
 {
@@ -208,6 +209,7 @@ static void fakernic_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey,
 	fakernic_usq_put_rdma(sq, address, rkey, 0);
 	sq->batch_err = fakernic_usq_put_inline(sq, data, sizeof(uint64_t));
 }
+#endif
 
 #ifndef FAKERNIC_LACK_FLUSH
 static void fakernic_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey,
@@ -400,7 +402,9 @@ int fakernic_set_builders(struct fakernic_qp *qp, enum ibv_qp_type type,
 	if (flags & IBV_QP_EX_WITH_FLUSH)
 		ex->wr_flush = fakernic_wr_flush;
 #endif
+#ifndef FAKERNIC_LACK_ATOMIC_WRITE
 	if (flags & IBV_QP_EX_WITH_ATOMIC_WRITE)
 		ex->wr_atomic_write = fakernic_wr_atomic_write;
+#endif
 	return 0;
 }

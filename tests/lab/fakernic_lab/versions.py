@@ -1,23 +1,48 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The list of kernels, rdma-cores and QEMUs: ci/versions of a checkout.
+"""The list of kernels, rdma-cores, QEMUs and providers: ci/versions of a checkout.
 
 The package of the launcher installs the list.
 """
 
+import re
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[3] / "ci/versions"
 INSTALLED = Path("/usr/share/fakernic-lab/versions")
+LIBIBVERBS = re.compile(r"libibverbs\.so\.1\.\d+\.(\d+)(?:\.\d+)*")
+
+
+def rows():
+    """The lines of the list: kind, version, role, suite."""
+    path = CHECKOUT if CHECKOUT.exists() else INSTALLED
+    return [line.split() for line in path.read_text(encoding="utf-8").splitlines()
+            if line and not line.startswith("#")]
 
 
 def listed(kind, *roles):
     """The versions of a kind ("kernel", "rdma-core", "qemu") with one of these
     roles, or with any; in the order of the list."""
-    path = CHECKOUT if CHECKOUT.exists() else INSTALLED
-    rows = [line.split() for line in path.read_text(encoding="utf-8").splitlines()
-            if line and not line.startswith("#")]
-    return tuple(version for row_kind, version, role, _ in rows
+    return tuple(version for row_kind, version, role, _ in rows()
                  if row_kind == kind and (not roles or role in roles))
+
+
+def providers():
+    """The providers: the releases of rdma-core that each is for, such as "45-56",
+    and the number of their private interface, such as "34"."""
+    return tuple((version, role) for kind, version, role, _ in rows()
+                 if kind == "provider")
+
+
+def provider_for(libibverbs):
+    """The provider for a library, such as libibverbs.so.1.14.56.1: its path below
+    the folder of providers, or None. Only the name of the library's file, to which
+    libibverbs.so.1 links, has its release."""
+    found = LIBIBVERBS.fullmatch(Path(libibverbs).name)
+    for name, abi in providers() if found else ():
+        first, last = map(int, name.split("-"))
+        if first <= int(found[1]) <= last:
+            return Path(name) / f"libfakernic-rdmav{abi}.so"
+    return None
 
 
 (MAIN_KERNEL,) = listed("kernel", "main")
