@@ -6,12 +6,12 @@ Each step is keyed by a hash of what goes into it (versions, overlay files,
 options, this program, the root's packages) and does nothing when that is
 unchanged; otherwise it is incremental where its build system is. One progress
 line per step that works, with its time; the full log is /cache/log/STEP.log.
-Steps that need nothing of each other can be made together: side by side.
+With --together, steps that do not depend on each other run in parallel.
 
   qemu         QEMU with qemu-hw/ overlaid         /cache/build/qemu
   qemu-fuzz    QEMU's fuzzing build, by clang      /cache/build/qemu-fuzz
   qemu-plugin  the device for Debian's QEMU binary /cache/build/qemu-plugin
-  provider     the provider, in rdma-core's tree    /cache/build/rdma-core
+  provider     the provider, in rdma-core's tree     /cache/build/rdma-core
   providers    the provider for each libibverbs of ci/versions  /cache/build/providers
   rdma-core    all of rdma-core, with rdma-provider/   /cache/build/rdma-core
   rdma-core-new  a newer one, for its own tests  /cache/images/rdma-core-new.erofs
@@ -19,22 +19,21 @@ Steps that need nothing of each other can be made together: side by side.
                                                       /cache/images/uabi.erofs
   driver-K     kernel-driver/ for kernel K of ci/versions; if it is in backports,
                the step fetches it                  /cache/build/driver-K
-  kernel-K     for a guest: kernel K, not the main one, with the driver; debug
-               reports what drivers do wrong, kcsan their data races:
-               ci/debug-kernel.sh
+  kernel-K     guest kernel K (any but the main one) with the driver; K = debug
+               reports errors of drivers, kcsan reports data races
+               (ci/debug-kernel.sh)
   relay        the launcher's wire with faults      /cache/build/lab
   image        guest kernel, initrd, base, payload     /cache/images
-  modules      what tests load into a kernel         /cache/images/modules.erofs
+  modules      kernel modules that tests load        /cache/images/modules.erofs
   root-test    second stage of the root: what only tests and packages need
-  guest-test   the same of the guest                   /cache/images
+  guest-test   second stage of the guest               /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
-               (the provider for Debian 12: in its bookworm/)
+               (its folder bookworm/ has the provider for Debian 12)
   packages-forky  the provider for rdma-core-new       /cache/packages/forky
   disk-13      plain Debian 13 with these packages     /cache/images
   disk-12      Debian 12
-  all          the first ones, up to image, but those that only tests need:
-               qemu-fuzz, qemu-plugin, providers, rdma-core-new, uabi, modules, other
-               kernels
+  all          the steps above up to image, except those that only tests need:
+               qemu-fuzz, qemu-plugin, providers, rdma-core-new, uabi, other kernels
 """
 
 import contextlib
@@ -64,20 +63,20 @@ CACHE = Path("/cache")
 SOURCES = CACHE / "src"
 BUILD = CACHE / "build"
 LOG = CACHE / "log"
-# What the guest has by itself, and a kernel of the root's second stage.
+# The kernel of the guest image, and the kernel of the root's second stage.
 KERNELS = (versions.MAIN_KERNEL,)
 OLD_KERNEL = versions.OLD_KERNEL
-# Fetched: they come and go, so nothing but their own tests depends on them.
+# From backports, which drop releases. So only the tests of these kernels depend on them.
 NEW_KERNELS = versions.listed("kernel", "new", "long")
-# The main one, compiled here: ci/debug-kernel.sh.
+# The main kernel, compiled here with debugging options: ci/debug-kernel.sh.
 DEBUG_KERNELS = versions.listed("kernel", "watch")
 JOBS = str(os.cpu_count() or 1)
-# What a shell script sources: ". /src/ci/apt.sh".
+# A line by which a shell script sources another: ". /src/ci/apt.sh".
 SOURCED = re.compile(r'^\s*\. (?:/src|"\$top)/([\w./-]+)', re.M)
 HOST_CACHE = os.environ.get("FAKERNIC_HOST_CACHE", str(CACHE))
 
-# What the version of a QEMU that ci/mend_qemu.py went over says; the launcher
-# reads it.
+# Package version of a QEMU that ci/mend_qemu.py has patched. The launcher looks for it in
+# the output of --version.
 MENDED = "fakernic"
 QEMU_OPTIONS = [
     "--target-list=x86_64-softmmu", "--without-default-features",
@@ -89,10 +88,10 @@ QEMU_OPTIONS = [
     f"--with-pkgversion={MENDED}",
 ]
 
-# Of the root's second stage; what is made by it is keyed by it.
+# Packages of the root's second stage. Their versions are in the keys of what clang builds.
 CLANG = r"clang-[0-9]+|libclang-rt-[0-9]+-dev"
 
-# Few devices and no code generator: it boots nothing.
+# Few devices and no code generator, because this QEMU boots nothing.
 FUZZ_OPTIONS = [
     "--cc=clang", "--cxx=clang++", "--target-list=x86_64-softmmu",
     "--with-devices-x86_64=fakernic-fuzz", "--without-default-devices",
@@ -116,8 +115,8 @@ RDMA_OPTIONS = [
     "-DCMAKE_INSTALL_SYSTEMD_SERVICEDIR=/usr/lib/systemd/system",
 ]
 
-# Of the newer rdma-core its tests are wanted and what they import, mlx5 and efa
-# among it; fast to compile rather than fast.
+# From the newer rdma-core the tests need only themselves and what they import, such as
+# mlx5 and efa. -O1 compiles faster.
 NEW_RDMA = versions.listed("rdma-core", "new")[0]
 NEW_RDMA_NAME = "rdma-core-new"
 NEW_RDMA_ABI = NEW_RDMA.split(".", maxsplit=1)[0]   # private ABI, since release 57
@@ -155,12 +154,12 @@ def files_below(*tops):
 
 
 class Key(str):
-    """A step's key, which knows the files that it is of."""
+    """A step's key: a hash. 'files' are the input files that the hash covers."""
     files = frozenset()
 
 
 def with_sourced(paths):
-    """Every file below these, and what the shell scripts among them source."""
+    """Every file below these paths, and the files that shell scripts among them source."""
     for path in files_below(*paths):
         yield path
         if path.suffix == ".sh":
@@ -169,7 +168,7 @@ def with_sourced(paths):
 
 
 def digest(texts=(), paths=()):
-    """The key of a step: of its options and of its input files."""
+    """The key of a step with these options and input files."""
     total = hashlib.sha256()
     for text in texts:
         total.update(str(text).encode() + b"\0")
@@ -210,8 +209,8 @@ class Step:
         return self.stamp.exists() and self.stamp.read_text() == self.key
 
     def run(self, *command, cwd=None, env=None):
-        """Run a command into the log; a failure names the log. What it takes of
-        the checkout has to be in the step's key."""
+        """Run a command with its output in the log; a failure names the log. A file of
+        the checkout on the command line must be an input of the step's key."""
         command = [str(word) for word in command]
         for word in command:
             if Path(word).is_relative_to(SRC) and word not in self.own.files:
@@ -232,8 +231,9 @@ class Step:
 
 @contextlib.contextmanager
 def step(name, key, title, whole=False):
-    """Yields a Step to fill, or None when its result is up to date. KEY is of
-    its own inputs, WHOLE if of all that it depends on."""
+    """Yields a Step to fill, or None when its result is up to date. KEY covers the
+    step's own inputs. With WHOLE it covers all inputs, so this program and the
+    packages of the root are not added to it."""
     all_of_it = key if whole else digest([key, image.first_stage()], [__file__])
     this = Step(name, all_of_it, key)
     BUILD.mkdir(parents=True, exist_ok=True)
@@ -253,8 +253,8 @@ def step(name, key, title, whole=False):
 
 
 def unpack(this, name, copy=""):
-    """The upstream tar of a source package, unpacked once: its folder. A copy
-    of its own for builds whose overlays differ."""
+    """Unpacks the upstream tar of a source package, unless it was done before, and
+    returns the folder. COPY names a separate folder for a build with another overlay."""
     tars = sorted(Path(f"/opt/sources/{name}").glob("*.orig.tar.*"))
     if not tars:
         raise StepFailed(f"no source of {name} in the root: run 'make distclean'")
@@ -278,8 +278,8 @@ def source_name(name):
 
 
 def link_firmware(target):
-    """SeaBIOS and the option ROMs of Debian's packages, where a QEMU that was
-    not installed looks for them."""
+    """Links SeaBIOS and the option ROMs of Debian's packages into the folder where a QEMU
+    that is not installed looks for them."""
     bundle = target / "qemu-bundle/usr/local/share/qemu"
     bundle.mkdir(parents=True, exist_ok=True)
     for folder in FIRMWARE:
@@ -298,8 +298,8 @@ def overlay(this, script, target):
 
 
 def stand_in_blobs(source):
-    """Empty files for the EDK2 blobs: Debian's tar has none, meson wants them
-    to exist as soon as it finds bzip2, and nothing here uses them."""
+    """Creates empty files in place of the EDK2 blobs. Debian's tar lacks them, meson
+    requires them once it finds bzip2, and nothing here uses them."""
     pc_bios = source / "pc-bios"
     text = (pc_bios / "meson.build").read_text(encoding="utf-8")
     for name in re.findall(r"edk2-[a-z0-9_-]+\.fd", text):
@@ -309,7 +309,7 @@ def stand_in_blobs(source):
 # ---- steps -----------------------------------------------------------------
 
 def configure(this, source, target, wanted, command, cwd=None):
-    """Runs a source's configuration, unless it ran with these options."""
+    """Configures a source, unless it is configured with these options already."""
     configured = target / "fakernic.configured"
     options = digest([source, wanted])
     if not configured.exists() or configured.read_text() != options:
@@ -369,8 +369,8 @@ def build_qemu_fuzz():
 
 
 def build_qemu_plugin():
-    """Debian's QEMU with the device, as its package has it: a program to be
-    named by FAKERNIC_QEMU."""
+    """Builds the plug-in for Debian's QEMU, and the wrapper that the package also has. The
+    wrapper is a program that FAKERNIC_QEMU can name."""
     plugin = SRC / "qemu-hw/plugin"
     own = digest(source_name("qemu"),
                  [SRC / "qemu-hw", SRC / "firmware-spec/include"])
@@ -402,7 +402,7 @@ def provider_key():
 
 
 def overlaid_rdma_core(this):
-    """The folder that rdma-core with the provider is configured in."""
+    """Puts the provider into rdma-core and configures it: (source folder, build folder)."""
     source = unpack(this, "rdma-core")
     overlay(this, SRC / "rdma-provider/overlay.sh", source)
     target = BUILD / "rdma-core"
@@ -411,7 +411,7 @@ def overlaid_rdma_core(this):
 
 
 def build_provider():
-    """The provider, and of rdma-core no more than it is linked with."""
+    """Builds the provider, and only those parts of rdma-core that it is linked with."""
     with step("provider", provider_key(), "provider for libibverbs") as this:
         if this is None:
             return
@@ -450,9 +450,9 @@ def build_rdma_core():
 
 
 def stage_new_rdma_core(source, target, root):
-    """What stands in NEW_RDMA_PREFIX in a guest: libraries, two providers, pyverbs
-    and the tests, as far as they were built. fakernic's provider is the one that
-    other distributions get."""
+    """Fills ROOT, which a guest mounts at NEW_RDMA_PREFIX: the libraries that were built,
+    two providers, pyverbs and the tests. fakernic's provider is the build that other
+    distributions get."""
     shutil.rmtree(root, ignore_errors=True)
     library = root / "lib"
     (library / "libibverbs").mkdir(parents=True)
@@ -472,7 +472,7 @@ def stage_new_rdma_core(source, target, root):
 
 
 def fetch_new_rdma_core(this):
-    """Its source under a name that stays when the release changes."""
+    """Fetches the newer rdma-core, under a name without the release."""
     this.run(SRC / "ci/fetch-source.sh", "rdma-core", NEW_RDMA)
     link = Path("/opt/sources") / NEW_RDMA_NAME
     link.unlink(missing_ok=True)
@@ -488,7 +488,7 @@ def build_new_rdma_core():
     with step(NEW_RDMA_NAME, own, f"rdma-core {NEW_RDMA} for its tests") as this:
         if this is None:
             return
-        # No test may find that of an earlier provider when this fails.
+        # If this step fails, no test may use the image of an earlier provider.
         (image.IMAGES / f"{NEW_RDMA_NAME}.erofs").unlink(missing_ok=True)
         fetch_new_rdma_core(this)
         source = unpack(this, NEW_RDMA_NAME)
@@ -505,7 +505,7 @@ def build_new_rdma_core():
 
 
 def fetch_kernel(kernel):
-    """A kernel of backports, once; a root is made without them."""
+    """Fetches a kernel from backports, unless it is there: the root has none of them."""
     if Path(f"/cache/kernels/{kernel}.version").exists():
         return
     fetch = SRC / "ci/fetch-kernel.sh"
@@ -515,7 +515,7 @@ def fetch_kernel(kernel):
 
 
 def build_debug_kernel(kernel):
-    build_root_test()           # what Linux is compiled with
+    build_root_test()           # has the tools that Linux is compiled with
     parts = ("debug-kernel.sh", "debug-kernel.config", "fetch-linux.sh",
              *(["kcsan-kernel.config"] if kernel == "kcsan" else []))
     own = digest(image.versions("gcc-[0-9]+|binutils"),
@@ -558,8 +558,8 @@ def build_driver(kernel):
 
 
 def build_uabi():
-    """What tests/vm/test_uabi.py mixes with the driver and the provider of
-    today. A file, for a shallow clone has no history."""
+    """Builds the older driver and provider that tests/vm/test_uabi.py combines with
+    today's. Their source is a tar, because a shallow clone has no history."""
     tar = SRC / "tests/vm/uabi-2bad078.tar.xz"
     kernel = KERNELS[0]
     own = digest([kernel, source_name("rdma-core"), RDMA_OPTIONS], [tar])
@@ -592,8 +592,8 @@ def build_kernel(kernel):
 
 
 def build_relay():
-    """What stands between machines whose wire has faults. Like the agent it
-    runs on any host."""
+    """Builds the relay, which connects machines by a wire with faults. It is linked
+    statically, as the agent is, to run on any host."""
     relay = SRC / "tests/lab/relay"
     own = digest([], [relay, SRC / "qemu-hw/roce", SRC / "qemu-hw/fault",
                       SRC / "qemu-hw/link",
@@ -605,7 +605,7 @@ def build_relay():
 
 
 def build_image():
-    build_relay()               # not in it, but with it machines can be wired
+    build_relay()               # not in the image, but the launcher needs it
     build_provider()
     for kernel in KERNELS:
         build_driver(kernel)
@@ -613,7 +613,7 @@ def build_image():
 
 
 def build_root_test():
-    # What was made stands in the root, not in the cache.
+    # The result is in the root, not in the cache, so the stamp may be wrong.
     if not Path("/.fakernic-test").exists():
         (BUILD / "root-test.stamp").unlink(missing_ok=True)
     own = digest([], [SRC / "ci/root-test.sh", SRC / "ci/packages.txt"])
@@ -631,7 +631,7 @@ def build_guest_test():
 
 
 def build_package(*name):
-    """Each keeps its own key and log, and prints its own line at its end."""
+    """Builds a package. build.sh has its own key and log, and prints the closing line."""
     command = [SRC / "ci/packages/build.sh", *name]
     label = "-".join(name)
     with Progress(f"package {label}", LOG / f"package-{label}.log"):
@@ -645,8 +645,8 @@ def build_package(*name):
 
 def build_packages():
     build_root_test()
-    build_image()               # which is in one of them
-    build_kernel(OLD_KERNEL)    # and this
+    build_image()               # a package contains it
+    build_kernel(OLD_KERNEL)    # likewise
     for control in sorted((SRC / "ci/packages").glob("*/debian/control")):
         build_package(control.parent.parent.name)
     build_package("provider", "bookworm")
@@ -685,7 +685,7 @@ STEPS = {
     "relay": build_relay,
     "modules": lambda: image.build_modules(step, digest,
                                            (*KERNELS, *DEBUG_KERNELS)),
-    "image": build_image,       # and what the payload is made of
+    "image": build_image,       # also builds the parts of the payload
     "root-test": build_root_test,
     "guest-test": build_guest_test,
     "packages": lambda: make_packages(build_packages, "packages"),
@@ -708,8 +708,8 @@ EXTRA = ("qemu-fuzz", "qemu-plugin", "providers", NEW_RDMA_NAME, "uabi", "module
 
 
 def make(names, together):
-    """Makes these steps; raises when one failed. One together with others lets
-    them end before."""
+    """Makes these steps; raises an exception if one fails. Together, the other steps
+    complete first."""
     if not together:
         for name in names:
             STEPS[name]()

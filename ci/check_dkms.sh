@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# check_dkms.sh KERNEL..., as TAP, of fakernic-dkms: dkms installs, of what the
-# package holds, a signed module for each of these kernels, and leaves others than
-# the package names alone. All of it in folders of its own; the package in a
-# Debian of its own is a matter of the VM tests.
+# check_dkms.sh KERNEL...: checks fakernic-dkms and prints TAP. From the package's
+# files dkms builds and installs a signed module for each of these kernels. It
+# skips kernels that the package does not support. All files are in temporary
+# folders; the VM tests install the package in a real Debian.
 set -u
 . /src/ci/tap.sh
 
@@ -16,7 +16,7 @@ report $? "the package is built and unpacked"
 
 version=$(ls "$work/usr/src" | sed 's/^fakernic-//')
 mkdir -p "$work/dkms" "$work/modules"
-# In this mount namespace only: there dkms keeps the key it signs with.
+# dkms keeps its signing key here. The mount is private to this namespace.
 mount -t tmpfs dkms /var/lib/dkms
 
 run_dkms() { # command release headers

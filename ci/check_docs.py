@@ -16,7 +16,7 @@ MADE = ("genindex.html", "search.html")     # by Sphinx, not by a document
 
 
 class Page(HTMLParser):
-    """What a page has (ids) and wants (links, figures)."""
+    """The ids that a page defines, and the links and figures that it uses."""
 
     def __init__(self, path):
         super().__init__()
@@ -37,7 +37,7 @@ class Page(HTMLParser):
 
 
 def build(site):
-    """Sphinx's warnings; empty if there is none."""
+    """Builds the site. Returns Sphinx's warnings, an empty list if there is none."""
     done = subprocess.run(
         ["sphinx-build", "-q", "-E", "-c", SRC / "ci/docs", "-d",
          f"{site}.doctrees", "-b", "html", SRC, site],
@@ -67,7 +67,7 @@ def broken_links(pages):
 
 
 def bad_figures(pages):
-    """Figures that are not there, or that have no text."""
+    """Figures whose file is missing or that have no alternative text."""
     for path, page in pages.items():
         for source, text in page.figures:
             if urlsplit(source).scheme:

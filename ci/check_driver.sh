@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The driver against all kernels' headers, as TAP: no warning from the compiler
-# at W=1 (the build step makes every warning an error), none from sparse; and the
-# module says what it needs to be loaded by itself. Those of backports are
-# fetched by the build step; one that is not there fails by name.
+# Checks the driver with the headers of all kernels and prints TAP. Neither the
+# compiler at W=1 (the build step makes every warning an error) nor sparse may
+# warn, and the module must have the alias by which the kernel loads it. The build
+# step fetches kernels from backports. A missing kernel fails a test of its name.
 set -u
 . /src/ci/tap.sh
 

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The driver in a Linux tree, as TAP: overlay.sh puts it into Debian's source of
-# each kernel named, a small kernel is made with it as a module and built in, and
-# boots in Debian's QEMU, where tests/intree/init shows the device and runs
-# Debian's ibv_rc_pingpong on it.
+# Checks the driver inside a Linux tree and prints TAP. overlay.sh puts the driver
+# into Debian's source of each kernel named. The script builds a small kernel with
+# the driver as a module and one with it built in, and boots both in Debian's
+# QEMU. There tests/intree/init shows the device and runs ibv_rc_pingpong.
 set -u
 . /src/ci/tap.sh
 qemu=/cache/build/qemu-plugin/qemu-system-x86_64-fakernic
@@ -12,8 +12,8 @@ provider=/cache/build/rdma-core/lib/libfakernic-rdmav34.so
 driver=drivers/infiniband/hw/fakernic
 BOOT_S=400
 
-# All else is off: it is made in minutes. As EXPERT is set, what only experts
-# leave out is off, too, unless it is named here.
+# All other options are off, so the kernel compiles in minutes. With EXPERT this
+# includes options that are on by default without it.
 wanted_config() { # y|m
     cat <<EOT
 CONFIG_64BIT=y

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What qemu-hw/overlay.sh does to the source of a QEMU: check_overlay.py QEMU_SRC
 
-The tree has not seen it yet, and has afterwards. It adds files of ours, takes
-none away, and puts into QEMU's own files the lines that qemu-hw/README.md lists,
-and no other. Done again it writes nothing; --remove leaves the tree as it was. A
-complaint is a line on stdout, and makes it exit 1.
+The tree must not have the overlay yet; this program leaves it there. The overlay
+may only add files of this project. In QEMU's own files it may only add the lines
+that qemu-hw/README.md lists. A second run must write nothing, and --remove must
+restore the tree. Each violation is a line on stdout, and the exit code is then 1.
 """
 
 import difflib
@@ -19,13 +19,13 @@ from pathlib import Path
 SRC = Path(__file__).resolve().parents[1]
 OURS = re.compile(r"hw/net/fakernic/|include/fakernic/|tests/qtest/fakernic-|"
                   r"qapi/fakernic\.json$")
-# In README: four blanks, a file of QEMU's, and the line that it gets.
+# A line in README.md: four blanks, a file of QEMU, and the line that it gets.
 HOOK = re.compile(r"^ {4}(\S*(?:meson\.build|Kconfig|schema\.json)) {2,}(.+)$",
                   re.M)
 
 
 def documented():
-    """{file: its new lines}; all that differs in a list is left out."""
+    """{file: its new lines}, from README.md."""
     hooks = {}
     text = (SRC / "qemu-hw/README.md").read_text(encoding="utf-8")
     for name, line in HOOK.findall(text):
@@ -46,7 +46,7 @@ def contents(tree):
 
 
 def written(tree):
-    """What is another when a file was written, even with what it had."""
+    """Inode and time stamp of each file, which change even if the same text is written."""
     return {name: (os.lstat(path).st_ino, os.lstat(path).st_mtime_ns)
             for name, path in files(tree).items()}
 
@@ -57,7 +57,7 @@ def overlay(tree, *options):
 
 
 def changes(before, after):
-    """(lines taken away, lines put in but empty ones)"""
+    """(removed lines, added lines that are not empty)"""
     steps = list(difflib.ndiff(before.splitlines(), after.splitlines()))
     return ([step[2:] for step in steps if step.startswith("- ")],
             [re.sub(r"files\(.*\)", "files(...)", step[2:].strip())
@@ -65,7 +65,7 @@ def changes(before, after):
 
 
 def first_time(tree):
-    """The complaints."""
+    """Overlays a tree for the first time. Returns the violations."""
     hooks = documented()
     kept = {name: (tree / name).read_text(encoding="utf-8") for name in hooks}
     before = contents(tree)

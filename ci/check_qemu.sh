@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The device in newer QEMUs, as TAP: overlay.sh puts it into the source of each,
-# and changes nothing else there (check_overlay.py); it builds without a warning,
-# and its qtests pass. A QEMU is a version, of which the source is Debian's, of its
-# development suites; or the tar of a release as it is found from inside the root:
-# /cache/qemu-11.1.1.tar.xz. What is unpacked goes when it was tested. QEMU is
-# configured with as little as the qtests need: what is tested is that the device
-# fits. With FAKERNIC_KEEP=1 source and build stay.
+# Checks the device in newer QEMUs and prints TAP. overlay.sh puts it into the
+# source of each and must change nothing else there (check_overlay.py). The device
+# must build without a warning and pass its qtests. An argument is a version,
+# whose source comes from Debian's development suites, or the tar of a release by
+# its path inside the root: /cache/qemu-11.1.1.tar.xz. QEMU is configured with no
+# more than the qtests need. Source and build are removed after the test; with
+# FAKERNIC_KEEP=1 they stay.
 set -u
 . /src/ci/tap.sh
 . /src/ci/qemu-few.sh

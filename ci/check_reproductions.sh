@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# check_reproductions.sh REV: what the device of an older revision does wrong,
-# seen by today's qtests, as TAP. Each has to fail there, and to say why; and to
-# pass with today's device. The older one is built once, in the cache. Device
-# properties that it has not are left out (FAKERNIC_QTEST_WITHOUT).
+# check_reproductions.sh REV: shows by today's qtests the bugs of the device of an
+# older revision, as TAP. Each test must fail with the older device, with the
+# expected message, and pass with today's. The older device is built once, in the
+# cache. The tests do not set properties that it lacks (FAKERNIC_QTEST_WITHOUT).
 set -u
 . /src/ci/tap.sh
 . /src/ci/qemu-few.sh
@@ -32,7 +32,7 @@ properties() { # qemu
         sort
 }
 
-# Those of today's device that the older one has not: a|b|c.
+# Properties of today's device that the older one lacks: a|b|c.
 missing() {
     properties "$today/qemu-system-x86_64" >"$tap_folder/today"
     properties "$built/qemu-system-x86_64" >"$tap_folder/old"
@@ -43,7 +43,7 @@ run() { # test
     timeout $RUN_S "$qtest" --tap -p "/x86_64/fakernic/$1"
 }
 
-# It fails with the older device and says this, and passes with today's.
+# The test must fail with the older device, print 'words', and pass with today's.
 reproduce() { # finding test words
     if QTEST_QEMU_BINARY=$built/qemu-system-x86_64 \
         FAKERNIC_QTEST_WITHOUT=$without run "$2" >"$log" 2>&1; then

@@ -7,9 +7,9 @@ simulator (which then runs for SECONDS, 60 by default) and the fuzz target
 "frames" (which runs its corpus), and prints lines and branches by file of
 qemu-hw/roce. The lines that nothing reached go to /cache/log/uncovered.txt.
 
-A line that no test can reach says why in the source, with the words "Not
-reached" in a comment beside it or in the few lines above; it counts as explained.
-Exits 1 when a test failed or a line is unexplained.
+A line counts as explained if a comment with the words "Not reached" stands next to
+it or in the few lines above it, and says why no test can reach the line. The exit
+code is 1 if a test failed or a line is unexplained.
 """
 
 import json
@@ -26,7 +26,7 @@ LOG = Path("/cache/log")
 HOST_LOG = os.environ.get("FAKERNIC_HOST_CACHE", "/cache") + "/log"
 FLAGS = ("-O1 -g -fprofile-instr-generate -fcoverage-mapping "
          "-fprofile-update=atomic")
-# How far above a line its explanation may stand.
+# Maximum number of lines between a line and the explanation above it.
 EXPLANATION = 6
 
 
@@ -42,7 +42,7 @@ def suites(seconds):
 
 
 def run_suite(name, arguments, pattern):
-    """Run one; its programs, or None when it failed."""
+    """Runs a suite. Returns its programs, or None if it failed."""
     build = BUILD / name
     profiles = BUILD / "profiles" / name
     profiles.mkdir(parents=True, exist_ok=True)
@@ -99,14 +99,14 @@ def unreached_lines(entry):
 
 
 def is_code(text):
-    """Braces and comments are not what is missing."""
+    """Whether a line is code; False for a brace or a comment."""
     text = text.strip()
     return text not in ("", "{", "}", "};", "} else {") and not (
         text.startswith(("/*", "* ", "*/")))
 
 
 def report(files):
-    """Print the table, write the list; how many lines are unexplained."""
+    """Prints the table, writes the list and returns the number of unexplained lines."""
     unexplained = 0
     print(f"{'file':<16} {'lines':>7} {'reached':>8} {'branches':>9} "
           f"{'reached':>8} {'missing':>8}")

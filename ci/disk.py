@@ -3,11 +3,11 @@
 
   debian-13.ext4      the root file system; LABEL=root
   debian-13.vmlinuz   the kernel and the initramfs in its /boot; also
-  debian-13.initrd    debian-13-cloud.vmlinuz and .initrd, of clouds' kernel
+  debian-13.initrd    debian-13-cloud.vmlinuz and .initrd, of the cloud kernel
 
 mmdebstrap makes the system from the mirror, apt installs the packages, and
-mke2fs writes the disk: no loop device, and no privilege that a user namespace
-has not. 12 instead of 13 is Debian 12.
+mke2fs writes the disk. This needs no loop device and no privilege outside a user
+namespace. For Debian 12 the names have 12 instead of 13.
 """
 
 import re
@@ -21,25 +21,25 @@ STAGE = Path("/cache/build/disk")
 PACKAGES = Path("/cache/packages")
 APT = Path("/etc/apt")
 
-# The suite, and which of the root's lists of sources has it.
+# Release -> suite, and the file of the root's apt sources that has the suite.
 SUITES = {"13": ("trixie", "debian.sources"), "12": ("bookworm", "old.sources")}
-# The agent of fakernic-lab comes by itself, where systemd is new enough.
+# The systemd of Debian 13 loads the agent of fakernic-lab itself; Debian 12 needs a package.
 INSTALLED = {"13": ("fakernic-dkms", "fakernic-provider"),
              "12": ("fakernic-dkms", "bookworm/fakernic-provider",
                     "fakernic-lab-guest")}
 
-# What the machine of an RDMA user has, and what the packages depend on: they are
-# installed without a network.
+# The packages of an RDMA user's machine, and the dependencies of fakernic's packages, which
+# are later installed without a network.
 SYSTEM = """
 systemd-sysv udev dbus linux-image-amd64 linux-headers-amd64
 linux-image-cloud-amd64 linux-headers-cloud-amd64 initramfs-tools zstd kmod dkms iproute2 iputils-ping ethtool pciutils
 rdma-core ibverbs-providers ibverbs-utils perftest rdmacm-utils python3-pyverbs
 """.split()
 
-# How the names of Debian's kernels end -> what the names of their files here get.
+# Suffix of a Debian kernel's name -> suffix of its files here.
 FLAVOURS = {"amd64": "", "cloud-amd64": "-cloud"}
 
-# Debian's cloud images have all of their interfaces asked for addresses.
+# Debian's cloud images also run DHCP on all interfaces.
 NETWORKD = """[Match]
 Name=en*
 [Network]
@@ -61,7 +61,7 @@ exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 HOME=/root \\
 
 
 def run_inside(this, root, *command):
-    """A command in the new system; its mounts go with it."""
+    """Runs a command in the new system. Its mounts end with it."""
     this.run("unshare", "--mount", "sh", "-c", INSIDE, "inside", root, *command)
 
 
@@ -83,13 +83,13 @@ def make_system(this, release, root):
 
 
 def packages(release):
-    """The .deb of each package that the machines get; there is one of each."""
+    """The .deb of each package that the machines get. There must be one of each."""
     found = []
     for name in INSTALLED[release]:
         debs = list(PACKAGES.glob(f"{name}_*.deb"))
         if len(debs) != 1:
-            sys.exit(f"fakernic: {len(debs)} packages {name} in {PACKAGES}, and "
-                     "not one: remove them, run 'make packages'")
+            sys.exit(f"fakernic: {len(debs)} versions of package {name} in {PACKAGES}, "
+                     "expected 1: remove them, run 'make packages'")
         found += debs
     return found
 
@@ -126,7 +126,7 @@ def version_of(path):
 
 
 def build(step, digest, release):
-    """The disk of a Debian release, of the packages as they are by now."""
+    """Builds the disk of a Debian release with the current packages."""
     base = STAGE / release
     key = digest([SUITES[release], SYSTEM, LEFT_OUT, NETWORKD])
     with step(f"disk-base-{release}", key, f"Debian {release} for a disk") as this:

@@ -174,7 +174,7 @@ def files_part(words, names, folder):
 
 
 def programs_part(words, names, folder):
-    """A row per library and provider, of what make test-programs has found."""
+    """A row per library and provider with the results of make test-programs."""
     found = json.loads(read(words))
     kinds = dict.fromkeys(re.split("[,:]", name)[0] for name in
                           found["fakernic"])
@@ -195,7 +195,7 @@ MAKERS = {"tests": tests_part, "files": files_part, "programs": programs_part}
 # ---- documents ---------------------------------------------------------------
 
 def renewed(name, names, code, used):
-    """A document's text with its parts generated again."""
+    """A document's text with its generated parts up to date."""
     folder = os.path.dirname(name)
 
     def part(found):

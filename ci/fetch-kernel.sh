@@ -20,7 +20,7 @@ fi
 . /src/ci/apt.sh
 other_suites deb trixie-backports
 
-# Releases of a series, the newest last: those with an image to boot.
+# Releases of a series that have a bootable image, the newest last.
 releases() { # series
     apt-cache pkgnames linux-image- |
         sed -n 's/^linux-image-\([0-9][^-]*-amd64\)$/\1/p' |
@@ -34,7 +34,7 @@ if [ -z "$version" ]; then
     exit 1
 fi
 
-# They are in many packages, all of which have the release in their names.
+# The headers are in many packages. The name of each contains the release.
 names=$(apt-cache depends --recurse --no-recommends --no-suggests \
     --no-conflicts --no-breaks --no-replaces --no-enhances \
     "linux-image-$version" "linux-headers-$version" |
@@ -47,7 +47,7 @@ mkdir -p "$target.partial"
 for package in *.deb; do
     dpkg-deb -x "$package" "$target.partial"
 done
-# The headers name their own place.
+# The headers' makefiles contain their absolute path.
 headers=$target/usr/src/linux-headers-$version
 sed -i "s|\([= ]\)/usr/src/|\1$target/usr/src/|" \
     "$target.partial${headers#"$target"}/Makefile"

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # fetch-packages.sh TARGET STATUS PACKAGE... [-- PACKAGE...], inside the root:
-# unpacks packages of Debian 13 below the folder TARGET. Those before "--" come
-# with the packages that they depend on and that dpkg's STATUS file does not
-# have; those after it come alone. Nothing is installed.
+# unpacks packages of Debian 13 below the folder TARGET. Those before "--" bring
+# their dependencies along, except packages that dpkg's STATUS file lists. Those
+# after "--" come without dependencies. Nothing is installed.
 set -eu
 
 target=$1

@@ -3,8 +3,8 @@
 
   vmlinuz-K, initrd-K   Debian's kernel K and a tiny initrd (tests/vm/guest/init.c)
   base.erofs            userland cut from this root, modules of its kernel
-  guest-test.erofs      what only tests need there, among it all of rdma-core as
-                        it was built here; laid over the base, where it exists
+  guest-test.erofs      files that only tests need, such as all of rdma-core as
+                        built here; if it exists, it is laid over the base
   kernel-K.erofs        the modules of another kernel, with its driver
   payload.erofs         fakernic's driver and provider, the guest-side test
                         programs; laid over the base at boot
@@ -32,15 +32,16 @@ GUEST = SRC / "tests/vm/guest"
 MODULES = SRC / "tests/vm/module"
 SPEC = SRC / "firmware-spec"
 AGENT = SRC / "tests/lab/guest/agent.c"
-# For images that bring no agent of their own.
+# The agent, for a guest image that does not contain one.
 AGENT_PROGRAM = Path("/cache/build/lab/fakernic-lab-agent")
 
-# What the initrd needs to reach its root, in any order: depmod knows better.
-# crc32c_generic: erofs asks for it by its crypto name, which depmod cannot see.
+# The modules that the initrd needs to mount its root. module_order() sorts them.
+# erofs requests crc32c_generic by its crypto name, so depmod does not list it.
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "crc32c_generic", "erofs", "overlay",
                 "virtio_console")
 
-# Module folders a guest may need, whole; and folders without their subfolders.
+# Module folders that a guest may need, with their subfolders. MODULE_FOLDERS has those
+# whose subfolders are not needed.
 MODULE_TREES = (
     "arch", "block", "crypto", "fs", "lib", "mm", "net", "security",
     "drivers/block", "drivers/char/hw_random", "drivers/dma-buf",
@@ -65,8 +66,8 @@ SKIPPED_FILES = re.compile(
 
 
 def kernel_folder(kernel):
-    """A kernel of the root, or one that was fetched later; beside it are
-    KERNEL.version and KERNEL.headers."""
+    """The folder of a kernel, in the root or in the cache if it was fetched later. Next to
+    the folder are KERNEL.version and KERNEL.headers."""
     of_root = Path(f"/opt/kernels/{kernel}")
     return of_root if of_root.exists() else Path(f"/cache/kernels/{kernel}")
 
@@ -76,7 +77,7 @@ def kernel_version(kernel):
 
 
 def kernel_image(kernel):
-    """Where the package has it: beside the modules since 7.0."""
+    """The path of a kernel's image. Since 7.0 the package has it next to the modules."""
     version = kernel_version(kernel)
     top = kernel_folder(kernel)
     beside = top / "usr/lib/modules" / version / "vmlinuz"
@@ -92,13 +93,13 @@ def first_stage():
 
 
 def first_etc():
-    """/etc as it was with these packages alone."""
+    """The folder with /etc as it was before the second stage."""
     kept = Path("/opt/first-stage.etc")
     return kept if kept.exists() else Path("/etc")
 
 
 def versions(pattern):
-    """The packages of these names that the root has by now, second stage or not."""
+    """"NAME VERSION" of each installed package whose name matches, of either stage."""
     found = re.findall(r"^Package: (.*)$(?:\n.+)*?\nVersion: (.*)$",
                        STATUS.read_text(encoding="utf-8"), re.M)
     return [f"{name} {version}" for name, version in found
@@ -111,7 +112,8 @@ def listed_packages(word):
 
 
 def installed_packages(status):
-    """Name -> alternatives groups of dependencies, and what provides what."""
+    """Two dictionaries: package -> its dependencies, each a list of alternatives; and
+    package or virtual package -> the installed package that provides it."""
     depends, provides = {}, {}
     for stanza in status.split("\n\n"):
         fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", stanza, re.M))
@@ -147,8 +149,8 @@ def guest_packages(status, *words):
 
 
 def package_files(packages, etc):
-    """Every path of these packages that exists here but below /etc, and the links
-    of those alternatives (awk, nc, …) that this copy of it has."""
+    """Every existing path of these packages except those below /etc. Also the links in
+    /usr/bin and /usr/sbin to the alternatives (awk, nc, …) in ETC, a copy of /etc."""
     info = Path("/var/lib/dpkg/info")
     paths = set()
     for name in packages:
@@ -182,7 +184,7 @@ def wanted_module(name):
 
 
 def stage_modules(this, kernel, root):
-    """The wanted modules, unpacked: decompression is dear under emulation."""
+    """Copies the wanted modules uncompressed: an emulated CPU decompresses slowly."""
     version = kernel_version(kernel)
     for lib in ("usr/lib", "lib"):
         source = kernel_folder(kernel) / lib / "modules" / version
@@ -217,14 +219,14 @@ def erofs(this, folder, name):
 
 
 def copy_packages(this, packages, etc, root):
-    """Files of these packages, at the same places in another root; all of /etc,
-    for most of it is written at installation and belongs to no package."""
+    """Copies the files of these packages to another root, at the same paths. Copies all of
+    ETC too, because most of /etc is written at installation and belongs to no package."""
     copy_files(this, package_files(packages, etc), root)
     this.run("cp", "-a", f"{etc}/.", root / "etc")
 
 
 def copy_files(this, paths, root):
-    """Files of this root, at the same places in another."""
+    """Copies files of this root to another root, at the same paths."""
     listing = Path(f"{root}.files")
     listing.write_text("\n".join(paths) + "\n", encoding="utf-8")
     this.run("sh", "-c",
@@ -246,7 +248,7 @@ def build_base(step, digest, kernels):
         root = STAGE / "base"
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
-        # It is of one root with the base, and made again with it.
+        # guest-test.erofs must come from the same root, so it is rebuilt with the base.
         (IMAGES / "guest-test.erofs").unlink(missing_ok=True)
         (STAGE.parent / "image-guest-test.stamp").unlink(missing_ok=True)
         for link in ("bin", "sbin", "lib", "lib64"):
@@ -266,8 +268,7 @@ def build_base(step, digest, kernels):
 
 
 def stage_rdma_core(root):
-    """rdma-core as it was built here, but for fakernic's provider: that is in
-    the payload."""
+    """Copies rdma-core as built here, except fakernic's provider, which the payload has."""
     skipped = ("doc", "man", "pkgconfig", "cmake", "systemd", "udev",
                "libfakernic*", "fakernic.driver")
     for part in ("usr/bin", "usr/sbin", "usr/lib", "usr/share", "etc"):
@@ -281,9 +282,9 @@ def stage_rdma_core(root):
 
 
 def build_guest_test(step, digest, kernels, rdma_core):
-    """The files of "guest-test" that the base has not, and those of /etc, whose
-    tables (users, shared libraries) grow with the packages. RDMA_CORE is what
-    all of it but the provider depends on."""
+    """Builds the image with those files of "guest-test" that the base lacks. It also has
+    all of /etc, whose tables (users, shared libraries) grow with the packages. RDMA_CORE
+    is the key of rdma-core without the provider."""
     status = STATUS.read_text(encoding="utf-8")
     key = digest([base_key(digest, kernels), status, rdma_core,
                   *listed_packages("guest-test")])
@@ -310,7 +311,7 @@ def build_guest_test(step, digest, kernels, rdma_core):
 # ---- initrd ----------------------------------------------------------------
 
 def module_order(root, version):
-    """The boot modules' files with their dependencies before them."""
+    """The files of the boot modules. Dependencies come first."""
     depends = {}
     folder = root / "usr/lib/modules" / version
     for line in (folder / "modules.dep").read_text().splitlines():
@@ -328,8 +329,8 @@ def module_order(root, version):
 
 
 def build_initrd(step, digest, kernel, modules=STAGE / "base"):
-    """Of a kernel whose modules are staged in a folder; those that are not
-    in the base are on a disk of their own."""
+    """Builds the initrd of a kernel whose modules are staged in a folder. If that is not
+    the base, the guest finds the modules on a disk of their own."""
     version = kernel_version(kernel)
     key = digest([version, *BOOT_MODULES],
                  [GUEST / "init.c", SRC / "ci/image.py"])
@@ -360,9 +361,8 @@ def build_initrd(step, digest, kernel, modules=STAGE / "base"):
 # ---- payload ---------------------------------------------------------------
 
 def compile_programs(this, target):
-    """Each tests/vm/guest/*.c but init.c is one program of the guest, by the
-    headers of rdma-core's tree and the libraries of Debian's packages, which are
-    of the same release, and by the data sheet's driver."""
+    """Compiles each tests/vm/guest/*.c except init.c to one program of the guest. Headers
+    are from rdma-core's tree, libraries from Debian's packages of the same release."""
     target.mkdir(parents=True, exist_ok=True)
     for source in sorted(GUEST.glob("*.c")):
         if source.name == "init.c":
@@ -374,7 +374,7 @@ def compile_programs(this, target):
 
 
 def compile_agent(this, target):
-    """The agent of fakernic-lab, which runs in any guest."""
+    """Compiles the agent of fakernic-lab, statically, so that it runs in any guest."""
     AGENT_PROGRAM.parent.mkdir(parents=True, exist_ok=True)
     partial = AGENT_PROGRAM.with_suffix(".partial")
     this.run("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-s", "-o",
@@ -390,7 +390,7 @@ def strip_programs(this, root):
 
 
 def stage_provider(root):
-    """The provider, for Debian's own libibverbs."""
+    """Stages the provider, for Debian's own libibverbs."""
     libraries = root / LIBRARIES / "libibverbs"
     libraries.mkdir(parents=True)
     shutil.copy(RDMA / "lib/libfakernic-rdmav34.so", libraries)
@@ -411,7 +411,7 @@ def driver_of(kernel):
 
 
 def add_driver(this, driver, root, version):
-    """fakernic.ko beside a kernel's own modules, and in their index."""
+    """Adds fakernic.ko to a kernel's own modules and to their index."""
     updates = root / "lib/modules" / version / "updates"
     updates.mkdir()
     shutil.copy(driver, updates)
@@ -420,7 +420,7 @@ def add_driver(this, driver, root, version):
 
 
 def stage_driver(this, kernel, root):
-    """fakernic.ko and the module index of base and driver together."""
+    """Stages fakernic.ko and a module index that covers the base and the driver."""
     driver = driver_of(kernel)
     version = kernel_version(kernel)
     base = STAGE / "base/usr/lib/modules" / version
@@ -468,8 +468,8 @@ def build_payload(step, digest, kernels):
 
 
 def build_modules(step, digest, kernels):
-    """What tests load into a kernel: a folder for each of these that is there,
-    by its release."""
+    """Builds the kernel modules of the tests: a folder for the release of each kernel
+    that is installed."""
     there = [kernel for kernel in kernels
              if Path(f"{kernel_folder(kernel)}.version").exists()]
     versions = [kernel_version(kernel) for kernel in there]
@@ -504,7 +504,7 @@ def build_kernel(step, digest, kernel):
     name = f"kernel-{kernel}.erofs"
     with step(f"image-kernel-{kernel}", key, f"modules of {version}") as this:
         if this is not None:
-            # No test may find those of an earlier driver when this fails.
+            # If this step fails, no test may use the image of an earlier driver.
             (IMAGES / name).unlink(missing_ok=True)
             shutil.rmtree(root, ignore_errors=True)
             stage_modules(this, kernel, root)

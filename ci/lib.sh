@@ -17,8 +17,8 @@ die() {
     exit 1
 }
 
-# One progress line per long step; its time moves, on a terminal each second,
-# elsewhere a line now and then.
+# Shows a long step. On a terminal its line is updated each second; elsewhere a
+# line is printed now and then.
 step_begin() {
     step_name=$1
     step_start=$(date +%s)
@@ -60,7 +60,7 @@ packages() { # build|guest
     sed -n "s/^$1 //p" "$top/ci/packages.txt" | tr '\n' ' '
 }
 
-# Of its first stage; root-test.sh adds the second to any.
+# The key of the root's first stage. root-test.sh adds the second to any root.
 root_key() {
     { sed '/^# Second stage/,$d' "$top/ci/packages.txt" &&
         cat "$top/ci/root-setup.sh" "$top/ci/kernel.sh" &&

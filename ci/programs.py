@@ -22,7 +22,7 @@ import build
 import image
 from build import BUILD, JOBS, SOURCES as FETCHED, SRC, StepFailed
 
-# Of libfabric's tests, those that tests/vm/fakernic_test/programs.py runs.
+# The tests of libfabric that tests/vm/fakernic_test/programs.py runs.
 FABTESTS = [
     *(f"benchmarks/fi_{name}" for name in (
         "msg_pingpong", "msg_bw", "rma_bw", "rma_pingpong", "rdm_pingpong",
@@ -62,7 +62,7 @@ def make_mpi(this, root):
 
 def build_programs():
     build.build_root_test()
-    build.build_provider()      # whose tree has the headers of verbs
+    build.build_provider()      # its tree has the verbs headers
     key = build.digest([build.source_name("libfabric"), FABTESTS, OPTIONS,
                         *image.versions("lib(fabric|ucx)-dev|mpich")],
                        [__file__, SOURCES, MPI_SOURCES, SPEC / "include",
@@ -95,11 +95,11 @@ LONG_SOURCES = image.GUEST / "programs-long"
 FETCH_LINUX = SRC / "ci/fetch-linux.sh"
 FETCH_PACKAGES = SRC / "ci/fetch-packages.sh"
 KERNEL = build.KERNELS[0]
-# Folders of Linux with the modules, and those with headers that they include.
+# Folders of Linux with the modules, and folders with headers that they include.
 MODULES = ("drivers/infiniband/ulp/rtrs", "drivers/block/rnbd", "fs/smb/server",
            "fs/smb/client")
 MODULES_NEED = ("fs/smb/common", "fs/nls")
-# Options that Debian's kernel does not set: they are make's, and the code's.
+# Options that Debian's kernel does not set. Both make and the compiler get them.
 MODULE_OPTIONS = {"INFINIBAND_RTRS": "m", "INFINIBAND_RTRS_CLIENT": "m",
                   "INFINIBAND_RTRS_SERVER": "m", "BLK_DEV_RNBD_CLIENT": "m",
                   "BLK_DEV_RNBD_SERVER": "m", "SMB_SERVER_SMBDIRECT": "y",
@@ -112,7 +112,7 @@ VALKEY_OPTIONS = ["BUILD_RDMA=yes", "MALLOC=libc", "OPTIMIZATION=-O1",
 
 
 def write_guest_status(path):
-    """A status file of dpkg with the packages of a guest only."""
+    """Writes a dpkg status file that lists only the packages of a guest."""
     status = image.STATUS.read_text(encoding="utf-8")
     names = image.guest_packages(status, "guest", "guest-test")
     stanzas = (stanza for stanza in status.split("\n\n")
@@ -121,7 +121,7 @@ def write_guest_status(path):
 
 
 def fetch_packages(this, folder, *names):
-    """NAMES as ci/fetch-packages.sh takes them; without their documents."""
+    """Fetches packages (NAMES as for ci/fetch-packages.sh) and removes their documents."""
     status = Path(f"{folder}.status")
     write_guest_status(status)
     this.run(FETCH_PACKAGES, folder, status, *names)
@@ -130,8 +130,8 @@ def fetch_packages(this, folder, *names):
 
 
 def make_modules(this, folder):
-    """For the guest's kernel, of Debian's source. asn1_compiler is no part of
-    Debian's headers."""
+    """Builds MODULES for the guest's kernel from Debian's source. Compiles asn1_compiler,
+    which Debian's headers lack."""
     this.run(FETCH_LINUX, KERNEL)
     source = FETCHED / f"linux-{KERNEL}"
     copy = Path(f"{folder}.build")
@@ -169,7 +169,7 @@ def make_openmpi(this, folder):
 
 
 def make_ceph(this, folder):
-    """Of a package of 170 MB two programs."""
+    """Fetches a package of 170 MB and keeps two programs."""
     fetch_packages(this, folder, "librados2", "libgoogle-perftools4t64", "--",
                    "ceph-test")
     for path in (folder / "usr/bin").iterdir():
@@ -190,7 +190,7 @@ def make_rpma(this, folder):
 
 
 def make_valkey(this, folder):
-    """The server and its own test, of its source."""
+    """Builds the server and its own RDMA test from Debian's source."""
     tar = Path("/opt/sources/valkey")
     tar.mkdir(parents=True, exist_ok=True)
     this.run("apt-get", "update", "--error-on=any")
@@ -207,11 +207,11 @@ def make_valkey(this, folder):
 
 
 def fetched(*names):
-    """Makes a part of packages only."""
+    """A function that makes a part from Debian packages alone."""
     return lambda this, folder: fetch_packages(this, folder, *names)
 
 
-# Name -> what makes it, and what it is made of.
+# Name -> the function that makes it, and its input files.
 PARTS = {"modules": (make_modules, [FETCH_LINUX]),
          "openmpi": (make_openmpi, [FETCH_PACKAGES, MPI_SOURCES]),
          "ceph": (make_ceph, [FETCH_PACKAGES]),
@@ -223,7 +223,7 @@ PARTS = {"modules": (make_modules, [FETCH_LINUX]),
 
 
 def build_part(name):
-    """Why it could not be made; nothing if it could."""
+    """Makes a part. Returns the reason if that failed, else None."""
     make, inputs = PARTS[name]
     folder = LONG / name
     key = build.digest([image.kernel_version(KERNEL), VALKEY_OPTIONS],

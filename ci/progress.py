@@ -16,14 +16,14 @@ PERCENT = re.compile(rb"\[ *(\d+)%\]$", re.M)
 TAIL = 8192
 TERMINAL_S = 1
 OTHERS_S = 30
-# By which the times of files may be behind.
+# The time stamp of a file may be older than the clock by this much.
 CLOCK_S = 1
-# What is said earlier of the time left is worth little.
+# An earlier estimate of the remaining time would be too inexact.
 SURE_S = 5
 
 
 def last_said(path, what):
-    """What a log said last of this pattern; None if it never did."""
+    """The last match of a pattern in a log; None if there is none."""
     try:
         with open(path, "rb") as log:
             log.seek(max(0, log.seek(0, 2) - TAIL))
@@ -34,7 +34,7 @@ def last_said(path, what):
 
 
 def last_count(path):
-    """(done, of how many) as the log last said; None if it counts nothing."""
+    """The last count in a log, (done, total); None if there is none."""
     found = last_said(path, COUNT)
     return tuple(map(int, found)) if found else None
 
@@ -49,7 +49,7 @@ def remaining(first, now, count):
 
 
 class Progress:
-    """Shows a step's progress inside the with."""
+    """A context manager that shows the progress of the step inside it."""
 
     shown = []
 
@@ -83,7 +83,7 @@ class Progress:
             self.show()
 
     def text(self, now, count):
-        """What is said of a step at a time, with this count in its log."""
+        """The text that shows a step at time NOW, with COUNT from its log."""
         passed = f"{now - self.start:5.0f}s"
         if not count:
             return f"{passed} so far"
@@ -94,7 +94,7 @@ class Progress:
                 (f", {left:.0f}s left" if left is not None else ""))
 
     def count(self):
-        """As its log says; that of an earlier time says nothing."""
+        """The last count in the step's log; None if the log is of an earlier run."""
         try:
             stale = self.log.stat().st_mtime < self.begun - CLOCK_S
         except OSError:
@@ -110,8 +110,8 @@ class Progress:
 
 
 class Running:
-    """Suites of tests that run, each with a log: a line of all of them now and
-    then, as of the steps."""
+    """The suites of tests that are running, each with a log. Shows all of them in one
+    line, as often as Progress shows a step."""
 
     def __init__(self, log_of):
         self.log_of = log_of
@@ -127,7 +127,7 @@ class Running:
         self.since.pop(name, None)
 
     def how_far(self, name, since):
-        """As pytest's log says, else for how long."""
+        """The percentage in pytest's log, or the seconds since the suite began."""
         percent = last_said(self.log_of(name), PERCENT)
         return f"{name} {int(percent)}%" if percent else (
             f"{name} {time.monotonic() - since:.0f}s")

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Shared by the checks here that build a QEMU of their own: one with as little
-# as the qtests need. Sourced inside the root, with $source and $built set;
-# POSIX sh.
+# Shared by the checks here that build a QEMU with no more than the qtests need.
+# Sourced inside the root, with $source and $built set; POSIX sh.
 
-# An upstream tar, without firmware and what only tests of QEMU need.
+# Unpacks an upstream tar, except firmware and files that only QEMU's tests need.
 unpack_few() { # tar
     rm -rf "$source" "$built"
     mkdir -p "$source"
@@ -18,7 +17,7 @@ configure_few() { # overlay.sh
     # Q35 links with CXL only: its stub lacks a function in 10.2.
     printf 'CONFIG_%s=y\n' Q35 I440FX PCIE_PORT PXB CXL CXL_MEM_DEVICE FAKERNIC \
         >"$source/configs/devices/x86_64-softmmu/fakernic-few.mak"
-    # Debian's tar has not all blobs that meson wants to exist.
+    # Debian's tar lacks some of the blobs that meson requires.
     for blob in $(grep -o 'edk2-[a-z0-9_-]*\.fd' "$source/pc-bios/meson.build"); do
         : >"$source/pc-bios/$blob.bz2"
     done
@@ -27,7 +26,7 @@ configure_few() { # overlay.sh
         petalogix-s3adsp1800; do
         : >"$source/pc-bios/dtb/$blob.dtb"
     done
-    # Programs around QEMU, since 11: they want packages that Debian 13 has not.
+    # QEMU 11 has new tools, which need packages that Debian 13 does not have.
     sed -i '/^\[tooling\]/,/^\[/{/^\[/!d}' "$source/pythondeps.toml"
     mkdir -p "$built"
     (cd "$built" && "$source/configure" --target-list=x86_64-softmmu \
@@ -38,7 +37,7 @@ configure_few() { # overlay.sh
         --enable-trace-backends=log -Doptimization=1)
 }
 
-# Where a QEMU that was not installed looks for its firmware.
+# Links the firmware into the folder where a QEMU that is not installed looks.
 firmware_few() {
     for folder in /usr/share/seabios /usr/share/qemu; do
         ln -sf "$folder"/*.bin "$built/pc-bios/"

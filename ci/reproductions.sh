@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# reproductions.sh: today's qtests against the device of an older revision, of
-# which a review found what tests/qtest/README.md lists. Its files come from the
-# history of the checkout; check_reproductions.sh does the rest, in the root.
+# reproductions.sh: runs today's qtests against the device of an older revision.
+# A review of that revision found the bugs that tests/qtest/README.md lists. This
+# script takes the old files from the git history of the checkout and calls
+# check_reproductions.sh inside the root.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)

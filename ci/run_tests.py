@@ -6,9 +6,9 @@ A suite is a command that prints TAP (the C tests), or pytest (the VM tests).
 Each suite's own output goes to /cache/log/test-SUITE.log; what failed and a
 closing line per suite are shown, and at the very end "N passed, N failed, N
 skipped". A test that is skipped, a suite that runs nothing, and a suite whose
-exit code disagrees with its lines count as failures. The runner's own closing
-line stands above the suite's. Two suites with guests run side by side (one, on
-one processor), the others in the time that these leave idle.
+exit code disagrees with its lines count as failures. The closing line of pytest or
+TAP is printed before the suite's own. Two suites with guests run in parallel (one,
+on one processor). The others use the time that these leave idle.
 """
 
 import argparse
@@ -33,48 +33,48 @@ HOST_LOG = f"{HOST_CACHE}/log"
 QUICK_SIM_SECONDS = 20
 SIM_SECONDS = 60
 JOBS = os.cpu_count() or 1
-# What the suites that make compiles are made of, beside their own folders.
+# Sources of the suites that make compiles, in addition to their own folders.
 MADE_OF = ("qemu-hw/roce", "qemu-hw/fault", "qemu-hw/link", "firmware-spec/include",
            "rdma-provider", "kernel-driver/uapi", "tests/tap.sh", "tests/wire",
            "ci/versions", "tests/lab/fakernic_lab/__init__.py",
            "tests/lab/fakernic_lab/versions.py",
            "tests/qtest/fakernic-chance.h", "tests/qtest/fakernic-stranger.h")
-# Suites of tests in guests: those of rdma-core in one guest, all others in one,
-# those in two, in two of other kinds, in Debian's QEMU; the launcher's.
+# Suites of tests in guests: rdma-core's tests in one guest (pyverbs), all others in one
+# guest, tests in two guests, in two of other kinds, in Debian's QEMU (packaged), and more.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
              "many", "long-two", "long-other", "long", "programs",
              "packages-13", "packages-12", "recipes")
-# Too long for make test: these run when they are named.
+# These take too long for make test. They run only if they are named.
 NAMED = ("dkms-more", "mutants", "many", "long-two", "long-other", "long", "programs",
          "packages-13", "packages-12", "recipes")
 LONG_S = 10 * 3600
-# Two at a time: more guests want more memory than the README asks for.
+# Two at a time: more guests would need more memory than the README asks for.
 LANES = min(2, JOBS)
-# Guests wait for each other and for timers, and leave some of two processors
-# idle: to these suites, which only compute; a time limit inside (of one program,
-# by tests/unit/run.sh) is that of the suite. What is merely nice would make guests
-# slower by more than it gains, for they are woken late. On processors that are
-# never idle these run last.
+# Guests wait for each other and for timers, so two processors are partly idle. These
+# suites only compute, and use the idle time (chrt --idle). A low nice level is not enough:
+# guests would wake up late, and lose more time than these suites gain. If the processors
+# are never idle, these suites run last. tests/unit/run.sh limits the time of one program;
+# that limit is here the limit of the suite.
 ONLY_COMPUTE = ("dkms", "fuzz", "sim", "driver", "spec", "laws", "docs",
                 "unit", "timeline")
 IDLE = ("chrt", "--idle", "0")
-PATIENCE = 4            # by which their time limits are multiplied
+PATIENCE = 4            # factor of their time limits
 # The order in which suites begin: the long ones first, so that all end together.
 BEGIN = ("vm", "guest", "vm-other", "lab-vm", "dkms", "fuzz", "qtest", "net",
          "sim", "pyverbs", "plugin", "laws", "driver", "spec", "docs", "lab", "packaged",
          "unit", "timeline", "link", "bench", "provider", *NAMED)
 BY_PYTEST = (*VM_SUITES, "timeline", "bench", "lab", "plugin")
-# Debian's own, with the plug-in.
+# Debian's QEMU with the plug-in.
 PACKAGED_QEMU = BUILD / "qemu-plugin/qemu-system-x86_64-fakernic"
 PYVERBS = ("pyverbs", "pyverbs_new")
-# A failed test shows at most this number of remarks before it, and these lines
-# wherever they are (with GLib's seed the random numbers of a qtest repeat).
+# Of a failed test the runner shows this number of remarks before it at most. It shows lines
+# that begin with TELLING anywhere: GLib's seed repeats the random numbers of a qtest.
 REMARKS = 30
 TELLING = ("ERROR", "Bail out!", "SUMMARY:", "# random seed", "# reproduce:")
 
 
 def suite_folder(name):
-    """Where make, and only make, builds a suite."""
+    """The folder in which make builds a suite. Only make writes to it."""
     return BUILD / f"suite-{name}"
 
 
@@ -84,13 +84,13 @@ def make_check(name, *variables, top=SRC):
 
 
 def compile_check(name, *variables):
-    """The same of a suite with objects: made of a copy of its sources, whose
-    time stamps tell what has changed."""
+    """As make_check(), for a suite with object files. It is compiled from a copy of the
+    sources, in which only files that changed have a new time stamp."""
     return make_check(name, *variables, top=suite_folder(name) / "src")
 
 
 def vm_tests(name, *arguments, limit=4200):
-    """A suite of tests in guests, with a folder of its own for their logs."""
+    """A suite of tests in guests. Their logs go to a folder of the suite's name."""
     tests = SRC / "tests/vm"
     arguments = [tests / word if word.endswith(".py") and word[0] != "-" else
                  word for word in arguments]
@@ -102,33 +102,33 @@ def vm_tests(name, *arguments, limit=4200):
 
 
 def long_tests(name, guests):
-    """Those of guests of a kind that make test leaves out. test_programs.py writes
-    its document of runs of both kinds, so it is a suite of its own."""
+    """A suite of the long tests, which make test leaves out, with guests of one kind.
+    test_programs.py is a separate suite: it writes one document about guests of both kinds."""
     return vm_tests(name, "--long", f"--guests={guests}",
                     "--ignore-glob=*/test_programs.py", limit=LONG_S)
 
 
 def tests_in(folder, *arguments, limit=900):
-    """A suite of a folder with a pytest.ini."""
+    """A suite of the tests in a folder that has a pytest.ini."""
     return ([sys.executable, "-m", "pytest", "--color=no", "-c",
              str(SRC / "tests" / folder / "pytest.ini"),
              *(arguments or [str(SRC / "tests" / folder)])], limit, {})
 
 
 def dkms_tests(*roles):
-    """The package of the driver with the kernels of these roles."""
+    """A suite of the driver's DKMS package with the kernels of these roles."""
     kernels = versions.listed("kernel", *roles)
     return ["sh", str(SRC / "ci/check_dkms.sh"), *kernels], 1200, {}
 
 
 def lab_tests(*names, limit=900):
-    """Files of the launcher's tests."""
+    """A suite of these files of the launcher's tests."""
     return tests_in("lab", *(str(SRC / f"tests/lab/test_{name}.py")
                              for name in names), limit=limit)
 
 
 def packages_tests(release):
-    """The packages in that Debian."""
+    """A suite that installs the packages in this Debian release."""
     return tests_in("packages", str(SRC / "tests/packages"), "--release", release,
                     limit=7200)
 
@@ -232,16 +232,16 @@ def judge_pytest(text):
 
 
 def closing_line(text):
-    """The runner's own last word: pytest's summary, or the TAP plan."""
+    """The last line of a suite's output: pytest's summary, or the TAP plan."""
     lines = re.findall(r"^(?:=+ .* in [\d.]+s.*|1\.\.\d+)$", text, re.M)
     return lines[-1] if lines else "no closing line"
 
 
 def sync_sources(name):
-    """Bring a suite's copy of its sources up to date, touching only files whose
-    contents differ: time stamps of the checkout say nothing of objects that
-    another checkout has left in the cache. Objects of other tools go, and those
-    that a file which is gone may be in."""
+    """Updates a suite's copy of its sources, and writes only files whose contents differ.
+    Time stamps of the checkout do not help, because the objects in the cache may come from
+    another checkout. All objects are removed if the compiler changed or if a source file
+    no longer exists."""
     folder = suite_folder(name)
     key = folder / "fakernic.key"
     clang = build.image.versions(build.CLANG) if name == "fuzz" else []
@@ -263,7 +263,7 @@ def sync_sources(name):
 
 @contextlib.contextmanager
 def only_one():
-    """Two runs on one cache would take each other's objects and logs."""
+    """Waits for other runs: two on one cache would overwrite each other's objects and logs."""
     with open(LOG / "run_tests.lock", "w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -278,7 +278,7 @@ def log_of(name):
 
 
 def run_suite(name, command, limit, environment):
-    """Run one suite into its log; its output and its exit code."""
+    """Runs a suite with its output in the log. Returns the output and the exit code."""
     if str(suite_folder(name) / "src") in " ".join(command):
         sync_sources(name)
     path = log_of(name)
@@ -289,7 +289,7 @@ def run_suite(name, command, limit, environment):
                 stderr=subprocess.STDOUT, check=False, timeout=limit,
                 env=dict(os.environ, **environment)).returncode
         except subprocess.TimeoutExpired:
-            log.write(f"\nnot ended after {limit} s\n")
+            log.write(f"\ntimed out after {limit} s\n")
             code = 124
         except OSError as error:
             log.write(f"\n{error}\n")
@@ -298,12 +298,12 @@ def run_suite(name, command, limit, environment):
 
 
 def show_failures(name, text):
-    """What a reader needs of a failed suite's output."""
+    """Prints the part of a failed suite's output that shows the failures."""
     lines = text.splitlines()
     if name in BY_PYTEST:
         shown = lines[-120:]
     else:
-        # Each failed test with the remarks before and behind it.
+        # Each failed test with the remarks before and after it.
         shown, remarks, telling = [], [], False
         for line in lines:
             failed = line.startswith("not ok")
@@ -344,15 +344,15 @@ def main(arguments):
 
 
 def take(left):
-    """What stands in a queue, one by one, until it is empty."""
+    """Yields the items of a queue until it is empty."""
     with contextlib.suppress(queue.Empty):
         while True:
             yield left.get_nowait()
 
 
 def lane(queues, known, done, running, idle=()):
-    """Run the suites of these queues, one after the other; what goes wrong
-    outside a suite is handed on, too."""
+    """A thread that runs the suites of these queues, one after the other. Puts results
+    into DONE, and also any exception that is raised outside a suite."""
     try:
         for left in queues:
             for name in take(left):
@@ -372,7 +372,7 @@ def lane(queues, known, done, running, idle=()):
 
 
 def next_result(done, running):
-    """The next result of the lanes. Shows their progress while it waits."""
+    """Waits for the next result of the lanes and shows their progress."""
     while True:
         try:
             return done.get(timeout=running.left_to_wait())
@@ -381,7 +381,7 @@ def next_result(done, running):
 
 
 def results(names, known):
-    """(name, output, exit code, seconds) of each suite, as it ends."""
+    """Yields (name, output, exit code, seconds) of each suite when it ends."""
     first, others, done = (queue.SimpleQueue() for _ in range(3))
     running = Running(log_of)
     for name in sorted(names, key=BEGIN.index):
@@ -400,7 +400,7 @@ def results(names, known):
 
 
 def run(names, known):
-    """Runs these suites, shows what failed and adds up; the exit code."""
+    """Runs these suites, shows failures and adds up. Returns the exit code."""
     total = Score()
     for name, text, code, seconds in results(tuple(names), known):
         judge = judge_pytest if name in BY_PYTEST else judge_tap
@@ -408,8 +408,8 @@ def run(names, known):
         ran = score.passed + score.failed
         if (code != 0 or not whole or not ran) and not score.failed:
             score.failed += 1
-            print(f"  {name}: ended with {code} "
-                  f"{'' if whole else 'before its closing line'}")
+            print(f"  {name}: exit code {code}"
+                  f"{'' if whole else ', incomplete output'}")
         if score.failed or score.skipped:
             show_failures(name, text)
         total.add(score)

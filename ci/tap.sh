@@ -9,7 +9,7 @@ tap_folder=$(mktemp -d)
 log=$tap_folder/log
 : >"$log"
 
-# What takes long is not silent.
+# Prints a line now and then while a command runs.
 tap_ticks() {
     while sleep 30 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
         echo "# $(($(date +%s) - tap_start))s:" \

@@ -43,7 +43,7 @@ html_title = f"fakernic {version}"
 
 
 def add_menu(app, docname, source):
-    """Give the index a hidden toctree per heading, of the links below it."""
+    """Gives the index a hidden toctree for each heading, with the links below it."""
     if docname != INDEX:
         return
     parts = re.split(r"^(## .*)$", source[0], flags=re.M)
@@ -57,8 +57,8 @@ def add_menu(app, docname, source):
 
 
 def address(app, docname, path):
-    """The address, from a document's page, of the page of a file or a folder:
-    the folder's README, or a page of its own, which is made later."""
+    """The address of the page that shows PATH, relative to DOCNAME's page. That is the
+    page of a folder's README, or one that source_pages() makes later."""
     if (path / "README.md").exists():
         name = str((path / "README").relative_to(TOP))
     else:
@@ -68,7 +68,7 @@ def address(app, docname, path):
 
 
 def show_sources(app, doctree):
-    """Links to files that are no documents, and to folders, lead to pages."""
+    """Redirects links to folders, and to files that are not documents, to pages of the site."""
     docname = app.env.docname
     for kind in (addnodes.download_reference, addnodes.pending_xref):
         for node in list(doctree.findall(kind)):
@@ -100,14 +100,14 @@ def source_pages(app):
 
 
 def link_to_menu(app, pagename, templatename, context, doctree):
-    """A link to the menu, which narrow.css puts behind the document."""
+    """Adds a link to the menu. On a narrow screen narrow.css puts the menu below the text."""
     if context.get("body"):
         context["body"] = ('<a class="to-menu" href="#searchbox">Menu and '
                            f'search</a>{context["body"]}')
 
 
 def front_door(app, error):
-    """The site's own address leads to the index."""
+    """Writes index.html, which redirects to the index of the documents."""
     if not error:
         (Path(app.outdir) / "index.html").write_text(
             f'<meta http-equiv="refresh" content="0; url={INDEX}.html">\n',

@@ -42,7 +42,7 @@ inputs() {
         sed -e 's/#.*//' -e '/^ *$/d' -e "s/@main@/$main/" -e "s/@old@/$old/"
 }
 
-# The files of an input; byte code and editors' leavings are none of them.
+# The files of an input, without byte code and editors' backup files.
 files_of() { # path
     find -L "$1" -name __pycache__ -prune -o -type f ! -name '*.pyc' \
         ! -name '*~' ! -name '.*.swp' -print | LC_ALL=C sort
@@ -50,7 +50,7 @@ files_of() { # path
 
 contents() {
     cd "$top"
-    # The root's packages: of its second stage those alone that build packages.
+    # The root's packages. Of the second stage only those that build packages count.
     status=/opt/first-stage.status
     [ -e "$status" ] || status=/var/lib/dpkg/status
     sha256sum <"$status"
@@ -74,7 +74,7 @@ stage() {
     done
 }
 
-# The time of the newest commit, or of the version file where git has none.
+# The time of the newest commit, or of the file VERSION if there is no git history.
 build_date() {
     git -c safe.directory='*' -C "$top" log -1 --format=%ct 2>/dev/null ||
         stat -c %Y "$top/VERSION"
@@ -104,7 +104,7 @@ mkdir -p "$out" /cache/build /cache/log
 exec 9>"/cache/build/package-$label.lock"
 flock 9
 key=$(contents | sha256sum | cut -d' ' -f1)
-# The stamp is the key and then the packages it stands for.
+# The stamp file has the key, then the packages that were built with it.
 if [ "$(head -n 1 "$stamp" 2>/dev/null)" = "$key" ] &&
     (cd "$out" && sed 1d "$stamp" | xargs -r ls) >/dev/null 2>&1; then
     exit 0
