@@ -491,8 +491,8 @@ static void settle_shared(World *w, Host *h)
         return;
     }
     offset = (uint32_t)(-h->counter->iova & 7);
-    mr_get(h->counter, h->expected, offset, &start, 8);
-    mr_get(h->counter, h->memory, offset, &value, 8);
+    start = mr_get64(h->counter, h->expected, offset);
+    value = mr_get64(h->counter, h->memory, offset);
     if (value - start < w->shared_adds[h->number] ||
         value - start > w->shared_adds[h->number] +
                             w->shared_maybe[h->number]) {
@@ -501,7 +501,7 @@ static void settle_shared(World *w, Host *h)
                    w->shared_maybe[h->number],
                    (unsigned long long)(value - start));
     }
-    mr_put(h->counter, h->expected, offset, &value, 8);
+    mr_put64(h->counter, h->expected, offset, value);
 }
 
 /* Finds the region of an image offset, for the report. */

@@ -34,11 +34,27 @@ void host_memory_open(Host *h)
 
 /* ---- memory -------------------------------------------------------------- */
 
+uint64_t sim_load64(const uint8_t *p)
+{
+    uint64_t value = 0;
+
+    for (unsigned i = 0; i < 8; i++) {
+        value |= (uint64_t)p[i] << 8 * i;
+    }
+    return value;
+}
+
+void sim_store64(uint8_t *p, uint64_t value)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        p[i] = (uint8_t)(value >> 8 * i);
+    }
+}
+
 static uint64_t host_block_new(Host *h)
 {
     uint64_t base = (uint64_t)h->block_count * SIM_BLOCK;
     uint64_t fill = h->world->seed ^ (base << 8) ^ h->number;
-    uint64_t *word = (uint64_t *)(void *)(h->memory + base);
 
     if (h->block_count >= SIM_BLOCKS) {
         world_fail(h->world, "the simulator's guest memory is exhausted");
@@ -46,7 +62,8 @@ static uint64_t host_block_new(Host *h)
     }
     h->block_count++;
     for (unsigned i = 0; i < SIM_BLOCK / 8; i++) {
-        word[i] = (fill += 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;
+        fill += 0x9e3779b97f4a7c15ull;
+        sim_store64(h->memory + base + 8 * i, fill * 0xbf58476d1ce4e5b9ull);
     }
     memcpy(h->expected + base, h->memory + base, SIM_BLOCK);
     memset(h->unknown + base, 0, SIM_BLOCK);
@@ -334,6 +351,22 @@ void mr_put(const SimMr *mr, uint8_t *image, uint64_t offset, const void *buf,
     }
 }
 
+uint64_t mr_get64(const SimMr *mr, const uint8_t *image, uint64_t offset)
+{
+    uint8_t bytes[8];
+
+    mr_get(mr, image, offset, bytes, 8);
+    return sim_load64(bytes);
+}
+
+void mr_put64(const SimMr *mr, uint8_t *image, uint64_t offset, uint64_t value)
+{
+    uint8_t bytes[8];
+
+    sim_store64(bytes, value);
+    mr_put(mr, image, offset, bytes, 8);
+}
+
 void mr_fill(const SimMr *mr, uint8_t *image, uint64_t offset, uint8_t byte,
              size_t len)
 {
@@ -471,7 +504,6 @@ bool host_dma_write(void *host, uint64_t address, const void *buf,
 bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
 {
     uint8_t *p = host_dma(host, address, 8, SIM_WRITABLE);
-    uint64_t value;
 
     if (!p) {
         return false;
@@ -479,10 +511,8 @@ bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     if (address % 8) {
         world_fail(((Host *)host)->world, "unaligned atomic");
     }
-    memcpy(&value, p, 8);
-    op->original = value;
-    value = roce_atomic_result(op, value);
-    memcpy(p, &value, 8);
+    op->original = sim_load64(p);
+    sim_store64(p, roce_atomic_result(op, op->original));
     return true;
 }
 

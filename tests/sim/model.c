@@ -192,8 +192,9 @@ static bool later_byte(const SimQp *qp, uint32_t index, uint32_t offset,
             continue;
         }
         if (opcode_is_atomic(s->opcode)) {
-            const uint8_t *result = (const uint8_t *)&s->result;
+            uint8_t result[8];
 
+            sim_store64(result, s->result);
             if (result[offset - s->zone_offset] == byte) {
                 return true;
             }
@@ -237,7 +238,7 @@ static void apply_effect(SimQp *qp, SimSend *s)
         return;
     }
     if (opcode_is_atomic(s->opcode)) {
-        mr_put(s->zone, h->expected, s->zone_offset, &s->result, 8);
+        mr_put64(s->zone, h->expected, s->zone_offset, s->result);
     } else if (opcode_is_write(s->opcode)) {
         mr_put(s->zone, h->expected, s->zone_offset, s->data, s->length);
     }
@@ -300,8 +301,8 @@ static void check_shared(SimQp *qp, uint32_t index, uint64_t original)
     uint8_t *seen = w->shared_seen[there->number];
     uint64_t start, count;
 
-    mr_get(there->counter, there->expected, qp->send[index].zone_offset,
-           &start, 8);
+    start = mr_get64(there->counter, there->expected,
+                     qp->send[index].zone_offset);
     count = original - start;
     w->shared_adds[there->number]++;
     if (count >= 4096 || seen[count]) {
@@ -329,7 +330,7 @@ static void check_atomic(SimQp *qp, uint32_t index)
             at += s->sge[i].length;
         }
     }
-    memcpy(&original, got, 8);
+    original = sim_load64(got);
     if (s->shared) {
         check_shared(qp, index, original);
     } else if (original != s->original) {

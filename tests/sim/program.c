@@ -177,7 +177,7 @@ static void build_atomic(World *w, SimQp *qp, SimSend *s)
         return;
     }
     s->zone_offset = first + 8 * rng_below(&w->rng, 4);
-    memcpy(&value, s->zone->shadow + s->zone_offset, 8);
+    value = sim_load64(s->zone->shadow + s->zone_offset);
     s->original = value;
     s->compare = rng_pct(&w->rng, 60) ? value : rng_next(&w->rng);
     if (s->opcode > FAKERNIC_SQ_ATOMIC_FETCH_ADD) {
@@ -186,7 +186,7 @@ static void build_atomic(World *w, SimQp *qp, SimSend *s)
     }
     value = atomic_result(s, value);
     s->result = value;
-    memcpy(s->zone->shadow + s->zone_offset, &value, 8);
+    sim_store64(s->zone->shadow + s->zone_offset, value);
 }
 
 static void build_one_sided(World *w, SimQp *qp, SimSend *s)
@@ -264,7 +264,7 @@ void program_share(SimQp *qp)
 {
     SimSend *s = &qp->send[qp->send_count - 1];
 
-    memcpy(s->zone->shadow + s->zone_offset, &s->original, 8);
+    sim_store64(s->zone->shadow + s->zone_offset, s->original);
     s->shared = true;
     build_atomic(qp->world, qp, s);
 }

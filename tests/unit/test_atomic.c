@@ -128,10 +128,7 @@ static RoceSendWr atomic_wr(const Pair *p, uint32_t index, uint8_t opcode)
 
 static uint64_t atomic_value(const PairHost *h, uint32_t offset)
 {
-    uint64_t value;
-
-    memcpy(&value, h->memory + offset, sizeof(value));
-    return value;
+    return fake_load64(h->memory + offset);
 }
 
 static void masked_ones_arrive(void)

@@ -691,17 +691,15 @@ static void atomic_reaches_its_eight_bytes(void)
 {
     RoceAtomic op = { .opcode = FAKERNIC_SQ_ATOMIC_FETCH_ADD,
                       .swap_or_add = 3 };
-    uint64_t value = 40;
     uint32_t key;
 
     setup();
     add_pages(2, 0);
-    memcpy(fake_memory(host, page_at(1) + 16, 8), &value, 8);
+    fake_store64(fake_memory(host, page_at(1) + 16, 8), 40);
     key = create_memory(0x4000, 2 * KIB4, 2, ALL);
     CHECK(roce_mr_atomic(table, grant(key, 0x5010, 8, ATOMIC), 0x5010, &op));
     CHECK_EQ(op.original, 40);
-    memcpy(&value, fake_memory(host, page_at(1) + 16, 8), 8);
-    CHECK_EQ(value, 43);
+    CHECK_EQ(fake_load64(fake_memory(host, page_at(1) + 16, 8)), 43);
     /* aligned as an address, not in memory */
     key = create_memory(0x4004, KIB4, 2, ALL | ZERO);
     CHECK(!roce_mr_atomic(table, grant(key, 0x10, 8, ATOMIC), 0x10, &op));

@@ -474,12 +474,11 @@ static void page_gone_in_a_message(void)
  * waits for the page and requests the response again. */
 static void answers_wait_for_their_place(void)
 {
-    uint64_t before = 5, after;
     RoceSendWr wr;
     PAIR(p, FAKERNIC_QP_RC);
 
     pair_fill(p.b.memory, 3 * PAGE, 9);
-    memcpy(p.b.memory + 0x8000, &before, 8);
+    fake_store64(p.b.memory + 0x8000, 5);
     odp_region(&p.a);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 3 * PAGE);
     wr.sge[0].address = BASE;
@@ -501,10 +500,8 @@ static void answers_wait_for_their_place(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_SUCCESS);
     pair_expect(&p.a, FAKERNIC_CQE_FETCH_ADD, 2, FAKERNIC_WC_SUCCESS);
     CHECK_MEM(p.a.memory, p.b.memory, 3 * PAGE);
-    memcpy(&after, p.a.memory + 0x8000, 8);
-    CHECK_EQ(after, before);
-    memcpy(&after, p.b.memory + 0x8000, 8);
-    CHECK_EQ(after, before + 3);
+    CHECK_EQ(fake_load64(p.a.memory + 0x8000), 5);
+    CHECK_EQ(fake_load64(p.b.memory + 0x8000), 8);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_IMPLIED_NAK), 0);
 }
@@ -681,7 +678,6 @@ static void requests_wait_for_their_pages(void)
         bool atomic = opcodes[i] >= FAKERNIC_SQ_ATOMIC_CMP_SWAP &&
                       opcodes[i] <= FAKERNIC_SQ_ATOMIC_MASKED_FETCH_ADD;
         uint32_t length = i < 3 ? 10000 : 8;
-        uint64_t value = 40;
         RoceSendWr wr;
         PAIR(p, FAKERNIC_QP_RC);
 
@@ -691,7 +687,7 @@ static void requests_wait_for_their_pages(void)
                                                       : p.a.memory, length, 7);
         wr = pair_rdma_wr(&p.a, &p.b, 1, opcodes[i], 0, length);
         if (atomic) {
-            memcpy(p.b.memory, &value, 8);
+            fake_store64(p.b.memory, 40);
             wr.atomic.rkey = p.b.key;
             wr.atomic.swap_or_add = 2;
             wr.atomic.compare = 0;
@@ -711,9 +707,8 @@ static void requests_wait_for_their_pages(void)
         CHECK_EQ(p.a.host->completion_count, 1);
         CHECK_EQ(p.a.host->completions[0].status, FAKERNIC_WC_SUCCESS);
         if (atomic) {
-            CHECK_MEM(p.a.memory, &value, 8);
-            value += 2;
-            CHECK_MEM(p.b.memory, &value, 8);
+            CHECK_EQ(fake_load64(p.a.memory), 40);
+            CHECK_EQ(fake_load64(p.b.memory), 42);
         } else {
             CHECK_MEM(p.a.memory, p.b.memory, length);
         }

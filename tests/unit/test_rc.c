@@ -509,10 +509,9 @@ static void atomics_return_the_value_before(void)
 {
     Pair p;
     RoceSendWr wr;
-    uint64_t value = 40;
 
     pair_init(&p, rc_service);
-    memcpy(p.b.memory + 64, &value, 8);
+    fake_store64(p.b.memory + 64, 40);
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 8);
     wr.atomic.remote_address = PAIR_MEMORY + 64;
     wr.atomic.rkey = p.b.key;
@@ -525,12 +524,9 @@ static void atomics_return_the_value_before(void)
     wr.atomic.swap_or_add = 7;
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
-    memcpy(&value, p.a.memory, 8);
-    CHECK_EQ(value, 40);
-    memcpy(&value, p.a.memory + 8, 8);
-    CHECK_EQ(value, 42);
-    memcpy(&value, p.b.memory + 64, 8);
-    CHECK_EQ(value, 7);
+    CHECK_EQ(fake_load64(p.a.memory), 40);
+    CHECK_EQ(fake_load64(p.a.memory + 8), 42);
+    CHECK_EQ(fake_load64(p.b.memory + 64), 7);
     pair_expect(&p.a, FAKERNIC_CQE_FETCH_ADD, 0, 0);
     pair_expect(&p.a, FAKERNIC_CQE_CMP_SWAP, 1, 0);
     pair_free(&p);
@@ -541,10 +537,9 @@ static void atomic_is_executed_once(void)
 {
     Pair p;
     RoceSendWr wr;
-    uint64_t value = 40;
 
     pair_init(&p, rc_service);
-    memcpy(p.b.memory + 64, &value, 8);
+    fake_store64(p.b.memory + 64, 40);
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 8);
     wr.atomic.remote_address = PAIR_MEMORY + 64;
     wr.atomic.rkey = p.b.key;
@@ -552,10 +547,8 @@ static void atomic_is_executed_once(void)
     pair_lose(&p.b, 1);
     pair_send(&p, &p.a, &wr);
     pair_run_until(&p, 1000000000);
-    memcpy(&value, p.a.memory, 8);
-    CHECK_EQ(value, 40);
-    memcpy(&value, p.b.memory + 64, 8);
-    CHECK_EQ(value, 42);
+    CHECK_EQ(fake_load64(p.a.memory), 40);
+    CHECK_EQ(fake_load64(p.b.memory + 64), 42);
     pair_expect(&p.a, FAKERNIC_CQE_FETCH_ADD, 0, 0);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 1);
     pair_free(&p);

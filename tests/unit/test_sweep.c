@@ -163,12 +163,11 @@ static void post(Sweep *s, uint32_t index, uint8_t opcode, uint32_t at,
 
 static void program(Sweep *s)
 {
-    const uint64_t values[2] = { 60, 70 };
-
     pair_fill(s->p.a.memory, 0x10000, 3);
     pair_fill(s->p.b.memory + READ_AT, LONG, 9);
     pair_fill(s->p.b.memory + SMALL_READ_AT, PAIR_MTU, 11);
-    memcpy(s->p.b.memory + ATOMIC_AT, values, sizeof(values));
+    fake_store64(s->p.b.memory + ATOMIC_AT, 60);
+    fake_store64(s->p.b.memory + ATOMIC_AT + 8, 70);
     pair_recv(&s->p.b, 100, RECV_AT + SEND_AT, MIDDLE);
     pair_recv(&s->p.b, 101, 0, 0);
     pair_recv(&s->p.b, 102, RECV_AT + SHORT_AT, SHORT);
@@ -184,10 +183,7 @@ static void program(Sweep *s)
 
 static uint64_t word(const PairHost *h, uint32_t at)
 {
-    uint64_t value;
-
-    memcpy(&value, h->memory + at, sizeof(value));
-    return value;
+    return fake_load64(h->memory + at);
 }
 
 /* Checks that a work request was executed exactly once. */
