@@ -7,7 +7,7 @@ ENTER := ci/enter.sh
 BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick timeline timeline-cost \
-	test-mutants test-long test-link test-many test-programs test-packages \
+	test-arch test-mutants test-long test-link test-many test-programs test-packages \
 	test-recipes test-intree test-qemu-versions test-reproductions test-debug-kernel \
 	test-failing soak fuzz \
 	docs documents coverage shell bench bench-compare bench-engine bench-rules \
@@ -51,6 +51,7 @@ help:
 	@echo 'make test-quick      run the tests that need no VM'
 	@echo 'make test-mutants    each fault rule does nothing in turn: its test must fail;'
 	@echo '                     minutes'
+	@echo 'make test-arch       unit tests and the whole simulator on arm64 and s390x'
 	@echo 'make test-long       the VM tests that make test leaves out'
 	@echo 'make test-link       the VM tests over the link, but where a wire'
 	@echo '                     between guests loses frames, or joins Soft-RoCE'
@@ -172,6 +173,11 @@ test-quick: root
 test-mutants: root
 	@$(BUILD) root-test qemu
 	@$(ENTER) ci/run_tests.py mutants
+
+# The engine on arm64 and s390x, in user-mode emulation; make test runs less of it.
+test-arch: root
+	@$(BUILD) root-test
+	@$(ENTER) env FULL=1 ci/run_tests.py arch
 
 test-long: build
 	@$(BUILD) uabi modules kernel-$(OLD_KERNEL) guest-test

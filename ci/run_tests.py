@@ -39,6 +39,8 @@ MADE_OF = ("qemu-hw/roce", "qemu-hw/fault", "qemu-hw/link", "firmware-spec/inclu
            "ci/versions", "tests/lab/fakernic_lab/__init__.py",
            "tests/lab/fakernic_lab/versions.py",
            "tests/qtest/fakernic-chance.h", "tests/qtest/fakernic-stranger.h")
+# Suites that also need the folders of others.
+MADE_ALSO_OF = {"arch": ("tests/unit", "tests/sim")}
 # Suites of tests in guests: rdma-core's tests in one guest (pyverbs), all others in one
 # guest, tests in two guests, in two of other kinds, in Debian's QEMU (packaged), and more.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
@@ -55,13 +57,13 @@ LANES = min(2, JOBS)
 # guests would wake up late, and lose more time than these suites gain. If the processors
 # are never idle, these suites run last. tests/unit/run.sh limits the time of one program;
 # that limit is here the limit of the suite.
-ONLY_COMPUTE = ("dkms", "fuzz", "sim", "driver", "spec", "laws", "docs",
+ONLY_COMPUTE = ("dkms", "fuzz", "arch", "sim", "driver", "spec", "laws", "docs",
                 "unit", "timeline")
 IDLE = ("chrt", "--idle", "0")
 PATIENCE = 4            # factor of their time limits
 # The order in which suites begin: the long ones first, so that all end together.
-BEGIN = ("vm", "guest", "vm-other", "lab-vm", "dkms", "fuzz", "qtest", "net",
-         "sim", "pyverbs", "plugin", "laws", "driver", "spec", "docs", "lab", "packaged",
+BEGIN = ("vm", "guest", "vm-other", "lab-vm", "dkms", "fuzz", "arch", "qtest",
+         "net", "sim", "pyverbs", "plugin", "laws", "driver", "spec", "docs", "lab", "packaged",
          "unit", "timeline", "link", "bench", "provider", *NAMED)
 BY_PYTEST = (*VM_SUITES, "timeline", "bench", "lab", "plugin")
 # Debian's QEMU with the plug-in.
@@ -143,6 +145,7 @@ def suites(quick):
         "link": (make_check("link"), 300, {}),
         "provider": (compile_check("provider"), 600, {}),
         "sim": (compile_check("sim", f"SECONDS={seconds}"), 1200, {}),
+        "arch": (compile_check("arch"), 1800, {}),
         "fuzz": (compile_check("fuzz", *(["TARGETS=frames link"] if quick else [])),
                  900, {}),
         "driver": (["sh", str(SRC / "ci/check_driver.sh")], 900, {}),
@@ -181,7 +184,7 @@ def suites(quick):
     }
     found["packaged"][2]["FAKERNIC_QEMU"] = str(PACKAGED_QEMU)
     if quick:
-        for name in (*VM_SUITES, "dkms", "dkms-more"):
+        for name in (*VM_SUITES, "dkms", "dkms-more", "arch"):
             del found[name]
     return found
 
@@ -247,7 +250,7 @@ def sync_sources(name):
     clang = build.image.versions(build.CLANG) if name == "fuzz" else []
     tools = build.digest([build.image.first_stage(), *clang])
     kept = key.exists() and key.read_text() == tools
-    for part in (f"tests/{name}", *MADE_OF):
+    for part in (f"tests/{name}", *MADE_OF, *MADE_ALSO_OF.get(name, ())):
         copy = folder / "src" / part
         wanted = build.sync_tree(SRC / part, copy)
         for path in list(build.files_below(copy)):

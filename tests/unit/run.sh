@@ -3,11 +3,12 @@
 # run.sh PROGRAM...: runs TAP programs and joins their output under one plan.
 # A program that ends without its plan, or with an error nobody reported (a
 # sanitizer's, a leak), is a failed test of its own. Exits 1 if one failed.
+# EMULATOR=qemu-s390x runs programs of that architecture.
 
 limit=${TEST_TIMEOUT:-120}
 for program; do
     echo "#program ${program##*/test_}"
-    timeout -k 5 "$limit" "$program" 2>&1
+    timeout -k 5 "$limit" $EMULATOR "$program" 2>&1
     echo "#status $?"
 done | awk '
     function fail(why) {
