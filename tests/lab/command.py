@@ -9,12 +9,12 @@ COMMAND = str(Path(__file__).parent / "fakernic-lab")
 
 
 def environment(folder, **more):
-    """That of the command: machines that stay are the folder's own."""
+    """The environment of the command. Machines that stay belong to FOLDER."""
     return {**os.environ, "FAKERNIC_LAB_STATE": f"{folder}/state", **more}
 
 
 def fakernic_lab(folder, *words, timeout=240, user=None, **more):
-    """Its exit code and what it printed."""
+    """Runs the command. Returns its exit code and output."""
     identity = {"user": user, "group": user, "extra_groups": []} if user else {}
     return subprocess.run(
         [COMMAND, *map(str, words)], cwd=folder, stdin=subprocess.DEVNULL,

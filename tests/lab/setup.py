@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How fakernic_lab is installed; the Debian package does it by this."""
+"""Installs fakernic_lab. The Debian package uses this file."""
 
 from pathlib import Path
 

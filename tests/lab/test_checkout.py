@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The launcher of a checkout, as its user runs it: not inside of the Debian
-tree, but outside, in a system that has neither QEMU nor what it is linked with.
-Here these are there, too, so it is looked at which ones a QEMU has mapped.
+"""The launcher of a checkout, run as users run it: outside the Debian tree, on a system
+that has neither QEMU nor the libraries of QEMU. The tests run on a system that has
+both, so they check which libraries QEMU has mapped.
 """
 
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the command makes of its arguments and of a machine that lacks things:
-no machine is booted.
+"""How the command handles its arguments, and hosts on which something is missing. No
+machine is booted.
 """
 
 import errno
@@ -38,7 +38,7 @@ HERE = Path(__file__).parent
 CANNOT = 125
 USAGE = 2
 
-# Arguments of run -> a part of the one line that says why not.
+# Arguments of run -> a part of the one-line error message.
 REFUSED = {
     ("--",): "no command",
     ("--", "a", ":", ":", "b"): "no command",
@@ -119,13 +119,13 @@ def test_documents_know_all_options(tmp_path, document):
             assert option == "-h" or option in text, (action, option)
 
 
-# Where users read of the command.
+# The documents that describe the command.
 DOCUMENTS = [HERE.parents[1] / name for name in (
     "README.md", "tests/lab/README.md", "tests/lab/LESSONS.md",
     "tests/lab/fakernic-lab.rst", "tests/net/README.md",
     "tests/timeline/README.md", "ci/recipes/README.md", "ci/recipes/github.yml",
     "ci/recipes/gitlab.yml", "rdma-provider/TROUBLESHOOTING.md")]
-# A line of its own, perhaps behind a prompt or in quotes; or words in a text.
+# A line of its own, perhaps after a prompt or in quotes, or a literal inside a text.
 EXAMPLE = re.compile(r"^ *(?:- )?'?(?:\w*\$ )?(fakernic-lab [a-z]+ .*)$|"
                      r"`(fakernic-lab [a-z]+ [^`]*)`", re.M)
 
@@ -140,7 +140,8 @@ def examples():
 
 
 def test_every_example_is_accepted(capsys):
-    """Those of the documents, and what users of other launchers try first."""
+    """The parser accepts all examples of the documents, and calls that users of other
+    launchers would try first."""
     found = list(examples())
     assert len(found) > 30 and {name for name, _ in found} >= {
         "README.md", "LESSONS.md", "github.yml", "gitlab.yml"}
@@ -198,7 +199,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
     ("exec no", {"node1", "node2", "node3"}), ("run -- base64 --wr", {"--wrap"})),
     ids=str)
 def test_completion(words, offered):
-    """What bash offers behind these words."""
+    """Bash completes these words to the offered ones."""
     done = subprocess.run(
         ["bash", "-c", COMPLETE, HERE / "fakernic-lab.bash", "fakernic-lab",
          *words.split(" ")], capture_output=True, text=True, timeout=60, check=True)
@@ -259,7 +260,7 @@ def test_show_what_is_not_there(tmp_path, paused, words, why):
 
 
 class Busy:
-    """A device at whose ring another reader looks in between, so often."""
+    """A device whose ring another client selects OTHERS times between two requests."""
 
     def __init__(self, others):
         self.others, self.asked = others, {}
@@ -297,7 +298,7 @@ def test_show_at_a_busy_monitor(tmp_path, paused):
 
 
 def test_armed_faults_are_hit_or_fail(paused):
-    """What nothing hit was not tested; and no rule is left."""
+    """A rule without a hit raises FaultMissed, and no rule stays in the device."""
     vm = SimpleNamespace(is_running=lambda: True)
     qmp = QMP(paused)
     try:
@@ -315,7 +316,7 @@ def test_armed_faults_are_hit_or_fail(paused):
 
 
 def test_documents_name_every_word(tmp_path):
-    """Of fault rules and of the device's properties."""
+    """The documents name every word of fault rules and every x- property of the device."""
     hardware = HERE.parents[1] / "qemu-hw"
     documents = "".join((hardware / name).read_text("utf-8") for name in (
         "README.md", "FAULTS.md", "INSPECTION.md", "LINK.md", "SCHEDULING.md"))
@@ -436,7 +437,7 @@ def test_no_folder_of_others_is_emptied(tmp_path):
 
 @pytest.fixture(name="memory")
 def memory_fixture(tmp_path, monkeypatch):
-    """A folder that stands for memory."""
+    """A folder in the role of the memory file system."""
     memory = tmp_path / "memory"
     memory.mkdir()
     monkeypatch.setattr(recordings, "MEMORY", memory)
@@ -444,7 +445,7 @@ def memory_fixture(tmp_path, monkeypatch):
 
 
 def record_in(folder):
-    """A record that has grown a little."""
+    """Makes a record with some data in it."""
     path = folder / recordings.RECORD
     recordings.prepare([path])
     path.write_bytes(b"entries" + bytes(1 << 20))
@@ -494,7 +495,8 @@ def test_a_record_that_cannot_be_moved_is_not_lost(tmp_path, memory, capsys):
 
 
 def test_a_record_of_another_lab_is_left_to_it(tmp_path, monkeypatch):
-    """Of one that has the folder of a lab that was killed."""
+    """A new lab may use the folder of a killed lab. The killed one must not take the new
+    one's record."""
     monkeypatch.setattr(recordings, "END_S", 0)
     monkeypatch.setattr(recordings, "MEMORY", tmp_path)
     (tmp_path / "node1").mkdir()
@@ -533,7 +535,7 @@ def test_a_folder_that_was_removed_leaves_no_record(tmp_path, memory):
 
 
 def test_a_record_that_is_being_made_stays(memory):
-    """Another launcher has not yet said where the link to it is."""
+    """Another launcher is about to write the path of the link into the owner file."""
     record = memory / f"{recordings.PREFIX}x"
     record.touch()
     recordings.owner_of(record).touch()
@@ -542,7 +544,7 @@ def test_a_record_that_is_being_made_stays(memory):
 
 
 def test_a_link_in_memory_is_not_written_to(tmp_path, memory, monkeypatch):
-    """Anybody can make one there, if he can guess the name."""
+    """Any user who guesses the name can create a link in that folder."""
     taken = memory / f"{recordings.PREFIX}x"
     taken.touch()
     monkeypatch.setattr(recordings.tempfile, "mkstemp", lambda **_: (
@@ -555,8 +557,8 @@ def test_a_link_in_memory_is_not_written_to(tmp_path, memory, monkeypatch):
 
 @pytest.mark.parametrize("end", ["", recordings.OWNER])
 def test_no_pipe_in_memory_stops_the_launcher(tmp_path, memory, end):
-    """Anybody can make one there, of any name; be it the record that one in
-    our name tells of."""
+    """Any user can create a pipe in that folder: with the name of a record, or of an owner
+    file."""
     pipe = memory / f"{recordings.PREFIX}x"
     recordings.owner_of(pipe).write_text(str(tmp_path / "gone"), "utf-8")
     pipe = pipe.with_name(f"{pipe.name}{end}")
@@ -592,7 +594,8 @@ def test_what_is_not_ours_in_memory_stays(tmp_path, memory, monkeypatch, kind):
     (ValueError("one\ntwo"), "ValueError: one two"),
     (OSError(errno.ENOSPC, "full"), "OSError: [Errno 28] full")])
 def test_a_timeline_that_fails_is_told_in_a_line(capsys, error, words):
-    """And is no verdict on the commands."""
+    """An error in the timeline is one line, and does not change the verdict on the
+    commands."""
     def make_timeline():
         raise error
     assert cli.report_timeline(SimpleNamespace(
@@ -602,7 +605,7 @@ def test_a_timeline_that_fails_is_told_in_a_line(capsys, error, words):
 
 def test_a_run_whose_timeline_fails_is_judged(tmp_path, monkeypatch, capsys):
     class FakeLab:
-        """Of machines that ran a command."""
+        """A Lab whose machines have run a command."""
         nodes, record = (None,), True
 
         def __enter__(self):
@@ -633,7 +636,7 @@ def test_a_run_whose_timeline_fails_is_judged(tmp_path, monkeypatch, capsys):
 
 
 class FakeMonitor:
-    """Of a QEMU that has none."""
+    """A monitor for a program that is not QEMU."""
 
     def __init__(self, path):
         self.path = path
@@ -643,7 +646,8 @@ class FakeMonitor:
 
 
 def test_no_folder_in_use_is_emptied(tmp_path, monkeypatch):
-    """Not even after the process that started its machines has ended."""
+    """A folder stays in use while its machines run, also when the process that started
+    them has ended."""
     monkeypatch.setattr("fakernic_lab.lab.IN_USE_S", 0)
     monkeypatch.setattr("fakernic_lab.machine.QMP", FakeMonitor)
     monkeypatch.setattr("fakernic_lab.images.write_tools", Path.touch)
@@ -661,7 +665,7 @@ def test_no_folder_in_use_is_emptied(tmp_path, monkeypatch):
 
 
 def described(nodes, ready=True):
-    """What is known of machines that stay."""
+    """The saved state of machines that stay."""
     return {"environment": {}, "out": "", "ready": ready, "relay": None,
             "record": False, "whole": True, "nodes": nodes}
 
@@ -681,7 +685,7 @@ def test_down_leaves_the_folder_of_the_user(tmp_path, monkeypatch):
 
 
 def test_machines_of_an_up_that_was_killed(tmp_path, monkeypatch):
-    """Down ends them, nobody uses them."""
+    """Machines of an 'up' that was killed cannot be used, and 'down' ends them."""
     monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
     qmp = stay.make_folder() / "node1/qmp"
     with subprocess.Popen(["sh", "-c", "sleep 60; :", qmp]) as qemu:
@@ -698,7 +702,7 @@ def test_machines_of_an_up_that_was_killed(tmp_path, monkeypatch):
 
 
 class FakeLab:
-    """Machines of which the state is looked at while they start."""
+    """A Lab that checks the saved state while it starts."""
 
     def __init__(self, fails=False, **_):
         self.environment, self.out, self.relay = {}, "", None
@@ -737,8 +741,9 @@ def test_state_is_there_before_a_boot(tmp_path, monkeypatch):
 
 
 def test_two_at_once_do_not_end_each_other(tmp_path, monkeypatch):
-    """Machines that were left behind are not those that another up starts just
-    now, nor is its folder removed; and what is not there any more is no lock."""
+    """An 'up' that removes the remains of old machines must not end machines that another
+    'up' starts at the same time, nor remove their folder. A lock file that was removed
+    meanwhile is not a lock."""
     monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
     sockets = stay.make_folder()
     stay.state_file().write_text(json.dumps(described(
@@ -776,7 +781,7 @@ def test_state_of_others_is_not_believed(tmp_path, monkeypatch, plant):
 
 
 def test_nobody_elses_process_is_ended(tmp_path):
-    """A number in the state may be another process's by now."""
+    """A PID in the saved state may belong to another process by now."""
     with subprocess.Popen(["sleep", "60"]) as other:
         relay.Relay.running(tmp_path, ["node1"], other.pid).stop()
         there = Machine.running("node1", tmp_path, tmp_path / "x", other.pid)
@@ -786,15 +791,15 @@ def test_nobody_elses_process_is_ended(tmp_path):
         other.kill()
     with subprocess.Popen(["sh", "-c", "sleep 60; :", tmp_path / "wire"]) as own:
         wire = relay.Relay.running(tmp_path, ["node1"], own.pid)
-        while not wire.is_running():    # until it has its arguments
+        while not wire.is_running():    # until exec() has set its arguments
             time.sleep(0.01)
         wire.stop()
         assert own.wait(10) == -signal.SIGKILL
 
 
 def deaf_node(folder, number, asked):
-    """A machine whose agent does not answer before all have been asked; nor
-    then."""
+    """A machine whose agent never answers. Its request fails when all machines have got
+    one."""
     name = f"node{number}"
     (folder / name).mkdir()
 
@@ -807,7 +812,7 @@ def deaf_node(folder, number, asked):
 
 @pytest.mark.parametrize("of", (Lab, stay.Running))
 def test_machines_that_do_not_answer_are_waited_for_at_once(tmp_path, of):
-    """Not one after the other, however few the processors."""
+    """All machines are asked at the same time, also with few processors."""
     asked = threading.Barrier(NODES_MAX, timeout=10)
     lab = SimpleNamespace(nodes=[deaf_node(tmp_path, number, asked)
                                  for number in range(1, NODES_MAX + 1)])
@@ -925,7 +930,7 @@ except KeyboardInterrupt:
 
 
 def test_an_interrupt_that_python_drops():
-    """It comes in a destructor, whose exceptions are ignored."""
+    """Ctrl-C during a destructor, whose exceptions Python ignores, still ends the program."""
     done = subprocess.run(
         ["env", "--default-signal=INT", sys.executable, "-c", DESTROYED],
         cwd=HERE, timeout=60, capture_output=True, text=True, check=False)
@@ -944,7 +949,8 @@ DMA-API: Mapped at:\r
 
 
 def says_what_is_not_told(console, file, report):
-    """However it comes; lines between two of them are reported."""
+    """The console ignores REPORT, also if it comes line by line, and reports a complaint
+    between two such reports."""
     for line in report.splitlines(True):
         file.write(line)
         assert console.trouble() is None
@@ -953,8 +959,8 @@ def says_what_is_not_told(console, file, report):
 
 
 def test_mappings_may_share_a_line(tmp_path):
-    """Those of a program, and of another module; a queue's may not. However it
-    comes."""
+    """Overlapping mappings of programs and of other modules are ignored, also if the
+    report comes line by line. Those of the driver's queues are reported."""
     console = Console(tmp_path / "console")
     with open(console.path, "ab", buffering=0) as file:
         says_what_is_not_told(console, file, PAGE_TWICE)
@@ -981,13 +987,13 @@ def test_mappings_may_share_a_line(tmp_path):
 
 
 def mixed(*ones):
-    """What CPUs say that speak in turns: reports line by line."""
+    """Interleaves reports line by line, as if several CPUs printed at the same time."""
     return b"".join(b"".join(lines) for lines in
                     zip(*(one.splitlines(True) for one in ones), strict=True))
 
 
 def test_mappings_told_by_several_cpus(tmp_path):
-    """At once, and their lines come mixed; one of them may be the driver's own."""
+    """Of interleaved reports by several CPUs, one about the driver is not ignored."""
     console = Console(tmp_path / "console")
     own = PAGE_TWICE.replace(b"ib_umem_get", b"fakernic_map_queue").replace(
         b"[ib_uverbs]", b"[fakernic]")
@@ -1015,7 +1021,7 @@ LOST = """unreferenced object 0xffff88801563ce00 (size 6400):
 
 
 def test_memory_that_linux_loses():
-    """That of a task or of SMC is none of the driver's; a report next to it may be."""
+    """Leaks of a task and of SMC are ignored. A leak of the driver between them is not."""
     drivers = LOST.replace("copy_process", "fakernic_create_cq")
     smcs = LOST.replace("copy_process", "smc_tcp_listen_work")
     assert not OTHERS_LEAK.sub("", LOST + smcs + LOST)
@@ -1041,8 +1047,8 @@ Call Trace:\r
 
 
 def test_locks_of_the_core_alone(tmp_path):
-    """Their order is not the driver's; with a lock of its own among them it is.
-    However they come."""
+    """A wrong order of locks of the RDMA core alone is ignored, also if it comes line by
+    line. With a lock of the driver it is reported."""
     console = Console(tmp_path / "console")
     with open(console.path, "ab", buffering=0) as file:
         assert console.locks_are_watched()
@@ -1076,8 +1082,8 @@ CPU: 0 PID: 0 Comm: swapper/0\r
 
 
 def test_races_of_the_kernel_are_its_own(tmp_path):
-    """What another user of it did is not told; the driver's are. However they
-    come."""
+    """Data races in other code are ignored, also if the report comes line by line. Those of
+    the driver are reported."""
     console = Console(tmp_path / "console")
     with open(console.path, "ab", buffering=0) as file:
         for line in RACE.splitlines(True):
@@ -1119,8 +1125,8 @@ CRASHED = """[  9.1] sysrq: Trigger a crash\r
 @pytest.mark.parametrize("kind, report", (
     ("oom", OOM), ("tasks", TASKS), ("crash", CRASHED)), ids=lambda one: one[:5])
 def test_a_trace_that_is_expected(tmp_path, kind, report):
-    """However it comes. Another one between two of them is a complaint, and so
-    is each without the option."""
+    """An expected trace is ignored, also if it comes line by line. Without the option it
+    is a complaint, and so is another one between two expected traces."""
     plain = Console(tmp_path / "console")
     log = Console(tmp_path / "console")
     log.expect([kind])
@@ -1147,7 +1153,7 @@ def test_a_trace_of_the_driver_is_never_expected(tmp_path, kind, report, own):
 
 
 def test_a_crash_that_is_expected_is_no_loss(tmp_path):
-    """The machine has ended, and what its kernel said before is judged."""
+    """After an expected crash the machine may be gone. Complaints before it are reported."""
     log = tmp_path / "console"
     log.write_text(CRASHED, "utf-8")
     machine = Machine.running("node1", tmp_path, tmp_path, None)
@@ -1177,7 +1183,8 @@ def test_a_trace_that_does_not_come_fails_a_run():
     ("login: [  123.456789][   T12] BUG: sleeping", True, True),
     ("[  123.456789] all is well", False, False)))
 def test_whose_complaint_it_is(tmp_path, line, stamped, plain):
-    """In the user's own image programs write to the console, too."""
+    """In a user's image programs write to the console, too. So only lines with the
+    kernel's time count there."""
     (tmp_path / "console").write_text(f"first\n{line}\nWARN\n")
     for wanted, only_stamped in ((stamped, True), (plain, False)):
         console = Console(tmp_path / "console", only_stamped)
@@ -1185,7 +1192,8 @@ def test_whose_complaint_it_is(tmp_path, line, stamped, plain):
 
 
 def test_a_kernel_that_tells_no_time(tmp_path, monkeypatch):
-    """What it has said so far counts, and nothing of programs does."""
+    """If the kernel printed no times before, its log is judged, and programs' lines are
+    not."""
     machine = Machine.running("node1", tmp_path, tmp_path, os.getpid(), True)
     for said, complains in (("[    1.234567] BUG: sleeping\n", True),
                             ("WARNING: by a program\n", False), ("", False)):
@@ -1198,7 +1206,7 @@ def test_a_kernel_that_tells_no_time(tmp_path, monkeypatch):
 
 
 class FakeAgent:
-    """A machine's agent that says some lines, then what it is given."""
+    """A Guest and Session whose agent sends these lines."""
 
     def __init__(self, *lines):
         self.lines, self.given = list(lines), []
@@ -1238,7 +1246,7 @@ def test_a_job_always_ends(on_output):
 
 
 class FakeRun:
-    """What junit wants of a run."""
+    """The attributes of a Run that junit needs."""
 
     def __init__(self, code, text, skipped=False):
         self.node = type("Node", (), {"name": "node1"})

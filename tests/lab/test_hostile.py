@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A guest that attacks the launcher: by links and pipes where the launcher
-writes, by what its agent sends, by its console. No machine is booted: the guest
-is a peer on the agent's socket, or a file.
+"""A guest attacks the launcher: with links and pipes where the launcher writes, through
+its agent, and through its console. No machine is booted: the guest is a peer on the
+agent's socket, or a file.
 """
 
 import os
@@ -34,7 +34,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(name="precious")
 def precious_file(tmp_path):
-    """A file of the user's that no guest may change."""
+    """A file of the user. The fixture checks that the test has not changed it."""
     path = tmp_path / "precious"
     path.write_text("as it was", encoding="utf-8")
     yield path
@@ -98,7 +98,7 @@ def test_a_report_does_not_read_an_output_back(node, precious, capsys):
 
 
 def test_a_report_is_not_written_through_a_link(tmp_path, monkeypatch, precious):
-    """It was opened before a machine ran."""
+    """The launcher writes into the file that it opened before a machine ran."""
     report = tmp_path / "report.xml"
 
     class FakeLab:
@@ -155,7 +155,7 @@ def test_the_capture_of_all_goes_into_the_file_that_was_opened(
 
 
 def test_qemu_gets_open_files_not_names(tmp_path, monkeypatch):
-    """A name is another file once a guest has replaced it."""
+    """A guest could replace a file while QEMU opens it by name."""
     monkeypatch.setattr("fakernic_lab.images.write_tools", Path.touch)
     machine = Machine("node1", tmp_path / "node1", image=DiskImage("/dev/null"),
                       qemu=["qemu"], sockets=tmp_path / "sockets")
@@ -187,7 +187,7 @@ def test_a_writable_mount_with_the_results_in_it_is_refused(tmp_path, mount, out
 
 @pytest.mark.parametrize("how", ("ro", "rw"))
 def test_a_mount_in_the_results_is_refused(tmp_path, how):
-    """These are emptied before a run."""
+    """The folder of the results is emptied before a run, and the mount with it."""
     (tmp_path / "out/data").mkdir(parents=True)
     (tmp_path / "out" / lab.MARK).touch()
     (tmp_path / "out/data/file").touch()
@@ -198,7 +198,8 @@ def test_a_mount_in_the_results_is_refused(tmp_path, how):
 
 
 def test_results_by_a_mount_of_its_own(tmp_path):
-    """And what is read-only may contain the results."""
+    """A writable mount of its own for results is accepted. A read-only mount may contain
+    the folder of the results."""
     (tmp_path / "results").mkdir()
     mounts = [lab.parse_mount(f"{tmp_path}/results:/results:rw"),
               lab.parse_mount(f"{tmp_path}:/src")]
@@ -218,7 +219,7 @@ def test_an_output_has_a_longest_length(node, monkeypatch, capsys):
 
 
 def limits_of(pid):
-    """The longest file, and whether SIGXFSZ is ignored."""
+    """(limit of the file size, whether SIGXFSZ is ignored) of a process"""
     text = Path(f"/proc/{pid}/limits").read_text("utf-8")
     limit = text.partition("Max file size")[2].split()[0]
     ignored = Path(f"/proc/{pid}/status").read_text("utf-8").partition(
@@ -227,7 +228,7 @@ def limits_of(pid):
 
 
 def test_files_of_qemu_have_a_longest_length(tmp_path, monkeypatch):
-    """It is not ended by that: it gets an error."""
+    """QEMU gets an error at the limit and is not killed by SIGXFSZ."""
     monkeypatch.setattr("fakernic_lab.images.write_tools", Path.touch)
     monkeypatch.setattr("fakernic_lab.machine.QMP", lambda _: SimpleNamespace(
         close=list))
@@ -256,7 +257,7 @@ def agent(folder):
 
 
 def flood(peer, data, pause=0):
-    """Sends this again and again until nobody takes it."""
+    """Sends DATA again and again, in a thread, until the socket is closed."""
     def send():
         with suppress(OSError):
             while True:
@@ -266,7 +267,7 @@ def flood(peer, data, pause=0):
 
 
 def outcome(work):
-    """What this returns or raises; None if it does not end."""
+    """What WORK returns or raises within a quarter of READ_S; else a text that says so."""
     found = []
 
     def do():
@@ -281,7 +282,7 @@ def outcome(work):
 
 
 def test_a_time_limit_holds_although_bytes_come(tmp_path):
-    """One now and then, and no newline."""
+    """An agent that sends a byte now and then, but no newline, does not extend the limit."""
     with agent(tmp_path) as (session, peer):
         flood(peer, b"x", 0.02)
         assert outcome(lambda: session.line(0.5)) is None
@@ -300,7 +301,7 @@ def test_an_agent_that_says_other_things_does_not_answer(tmp_path):
 
 
 def job_of(session, argv=("x",)):
-    """Starts a command there; the agent needs to say nothing before."""
+    """Starts a command in a Session. The agent need not answer hello first."""
     session.unsure = False
     one = SimpleNamespace(
         vm=SimpleNamespace(assert_alive=list, name="node1"),
@@ -334,7 +335,7 @@ def test_what_is_kept_of_an_output_is_bounded(tmp_path, monkeypatch):
                                   b"pid 7\nexit -\n", b"exit " + b"9" * 5000),
                          ids=range(5))
 def test_nonsense_of_an_agent_ends_its_command(tmp_path, monkeypatch, said):
-    """By one line, without a traceback of a thread."""
+    """The command fails with a one-line error, and no thread prints a traceback."""
     failed = []
     monkeypatch.setattr(threading, "excepthook", failed.append)
     with agent(tmp_path) as (session, peer):
@@ -395,7 +396,7 @@ print("judged")
 
 @pytest.mark.parametrize("words", FLOODS, ids=str)
 def test_a_console_is_judged_in_linear_time(tmp_path, words):
-    """Whatever it repeats. A search that is not linear takes minutes here."""
+    """No text makes a search slower than linear. A quadratic one would take minutes here."""
     text = FLOODS[words].replace("\\n", "\n")
     path = tmp_path / "console"
     for end in ("\n", "\n</TASK>\n", f"\n{'=' * 30}\n"):
@@ -408,7 +409,7 @@ def test_a_console_is_judged_in_linear_time(tmp_path, words):
 
 
 def test_all_of_a_long_console_is_judged(tmp_path):
-    """A complaint behind megabytes of other lines is found at once."""
+    """A complaint after megabytes of other lines is found by one call."""
     log = console.Console(tmp_path / "console")
     log.path.write_bytes(b"a line without a complaint\n" * 400000 +
                          b"WARNING: one\nfine\n")
@@ -423,7 +424,7 @@ def test_the_end_of_a_console_is_short(tmp_path):
 
 
 def test_an_error_that_quotes_a_guest_is_short(tmp_path, capsys):
-    """And so is the end of QEMU's log."""
+    """An error that quotes a guest, or the end of QEMU's log, has a bounded length."""
     cli.say("x" * (1 << 20))
     assert len(capsys.readouterr().err) < 30000
     machine = Machine.running("node1", tmp_path, tmp_path, None)
@@ -438,7 +439,7 @@ EVIL = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\rnode2: fine\x9b31m\u202e"
 
 
 def test_control_sequences_do_not_reach_a_terminal(node, tmp_path, capsys):
-    """Of an output, of a console, of an error."""
+    """Control sequences in an output, on a console and in an error are escaped."""
     run = launch.Run(node, "command")
     run.take("out", f"{EVIL} out\n".encode())
     run.take("err", f"{EVIL} err\n".encode())
@@ -451,5 +452,5 @@ def test_control_sequences_do_not_reach_a_terminal(node, tmp_path, capsys):
     shown = log.tail() + log.trouble() + "".join(capsys.readouterr())
     assert not {char for char in EVIL if not char.isprintable()} & set(shown)
     assert "\\x1b]52;c;ZXZpbA==\\x07" in shown
-    # Tests of programs need what these have printed.
+    # The file has the output unchanged, because tests may parse it.
     assert (node.vm.directory / "output").read_bytes().startswith(EVIL.encode())

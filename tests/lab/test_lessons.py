@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""LESSONS.md as a reader runs it: its commands, in their order, and what they
-print. What the document shows must come, in that order, except numbers; where
-it has "..." other lines may stand between. What the cards recorded of all of it
-is judged at the end.
+"""Runs the commands of LESSONS.md in their order and compares their output. The lines
+that the document shows must come in that order. Numbers may differ, and "..." stands
+for any lines. At the end the records of the cards are checked.
 """
 
 import os
@@ -20,24 +19,24 @@ HERE = Path(__file__).parent
 DOCUMENT = HERE / "LESSONS.md"
 COMMAND_S = 120
 NUMBER = r"[0-9][0-9a-fx.:]*"
-# Of a rule: what was hit in the document must have been hit.
+# Numbers of a fault rule that are not 0 in the document must not be 0 in the output.
 HIT = re.compile(r"(hits|matches)=[1-9][0-9]*")
-# What the cards of both ends do for a SEND of four packets (README's journey)
-# whose programs poll, from the program that posts it on.
+# The events at both ends of a SEND of four packets, from the mark of the program that posts
+# it, if both programs poll for completions.
 SENDER = ["mark", "doorbell_sq", "dma_read", "wqe", *4 * ["dma_read", "tx"],
           "rx", "cqe", "dma_write", "cqe_visible"]
 RECEIVER = ["rx", "dma_read", "recv_wqe", "dma_write", *3 * ["rx", "dma_write"],
             "cqe", "dma_write", "cqe_visible", "tx"]
 EVENTS_AT_LEAST = 24
-# Of the text of a READ that lost a packet; more for each silence in it (a probe
-# or a timeout, and what is then sent again), as guests on a busy host have them.
+# Maximum length of the text of a READ that lost a packet, and the addition for each probe
+# or timeout in it with its retransmissions. On a busy host there are some.
 LINES, SILENCE_LINES = 40, 20
-# Of a page.
+# Number of work requests on a page, and the maximum size of the page.
 PAGE_REQUESTS, PAGE_BYTES = 10, 10 ** 6
 
 
 def lessons():
-    """Heading -> pairs of a command and the lines shown behind it."""
+    """Heading -> pairs of a command and the lines that the document shows after it."""
     found = {"up": []}
     steps = found["up"]
     for line in DOCUMENT.read_text("utf-8").splitlines():
@@ -58,13 +57,13 @@ def word_pattern(word):
 
 
 def pattern(line):
-    """Matches lines that differ only in numbers and the width of columns."""
+    """A pattern that matches lines which differ only in numbers and column widths."""
     words = map(word_pattern, line.split())
     return re.compile(r"\s*" + r"\s+".join(words) + r"\s*$")
 
 
 def find(shown, printed):
-    """The first line shown that does not come; None if all do."""
+    """The first shown line that was not printed; None if all were."""
     rest = iter(printed)
     for line in shown:
         if line != "..." and not any(pattern(line).match(text)
@@ -99,8 +98,8 @@ def test_lesson(reader, name):
 
 
 def is_whole_story(request):
-    """Each step at both ends once, in their order; whoever polls has the
-    completion before it is done."""
+    """Whether a SEND has every step at both ends once and in order, and each program
+    polled after the CQE was written."""
     found = {request.node: [], None: []}
     for _, event, _ in page.rows(request):
         end = event.node if event.node == request.node else None
@@ -120,8 +119,8 @@ def recorded(folder):
 
 
 def test_what_the_cards_recorded(reader):
-    """Of all lessons, which have run before: nothing contradicts itself, and a
-    SEND is told step by step."""
+    """The records of all lessons, which ran before this test, have no contradiction, and
+    one SEND is recorded with every step."""
     folder, _ = reader
     model = recorded(folder)
     assert model.whole and not model.problems, model.problems[:20]
@@ -133,8 +132,8 @@ def test_what_the_cards_recorded(reader):
 
 
 def test_what_is_shown_of_the_records(reader):
-    """A READ that lost a packet is short in text; ten work requests are a
-    small page."""
+    """The text of a READ that lost a packet is short, and a page of ten work requests is
+    small."""
     folder, _ = reader
     model = recorded(folder)
     shown = files.chosen(model)
@@ -156,7 +155,7 @@ def test_ten_lessons():
 
 
 def test_each_lesson_shows_something():
-    """A capture, which test_lesson() compares; and pictures that are there."""
+    """Each lesson shows output, which test_lesson() compares, and its pictures exist."""
     assert all(any(shown for _, shown in steps)
                for steps in lessons().values())
     pictures = re.findall(r"^!\[.+\]\((.+\.svg)\)$",
@@ -174,8 +173,8 @@ def test_what_is_shown_must_come():
 
 
 def test_what_was_hit_must_be_hit():
-    """The lessons' rules were; one that nothing matched or hit is none that
-    the document shows."""
+    """A printed rule without a match or a hit does not match one that the document shows
+    with hits."""
     rules = [line for steps in lessons().values() for _, shown in steps
              for line in shown if "hits=" in line and " hits=0" not in line]
     assert len(rules) >= 2

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The command, as its users run it, with real machines.
+"""Runs the command with real machines.
 
-Booting is what these cost: one `run` per way in which machines end, and all
-else in two sets of machines that stay.
+Booting takes most of the time. So each way in which machines can end has one `run`,
+and all other tests share two sets of machines that stay.
 """
 
 import os
@@ -56,8 +56,8 @@ def test_same_machine_again(lab):
 
 @pytest.fixture
 def folder():
-    """An ordinary user's folder, with the example compiled in it: it fails if it
-    leaks."""
+    """A folder of an ordinary user, with the compiled example. LeakSanitizer makes the
+    example fail if it leaks memory."""
     with tempfile.TemporaryDirectory() as name:
         subprocess.run(
             ["gcc", "-Wall", "-Werror", "-g", "-fsanitize=address",
@@ -69,7 +69,8 @@ def folder():
 
 
 def test_a_program_of_the_users(folder):
-    """Its output, its exit code, what is left behind, a report."""
+    """A run of a user's program has its output, its exit code, the files of the results
+    and a report."""
     result = fakernic_lab(folder, "run", "--junit", "report.xml", "--loss", "2%",
                           "--pcap", "fakernic-lab.out/out.pcap", "--",
                           "./hello", ":",
@@ -94,7 +95,7 @@ def test_a_program_of_the_users(folder):
 
 
 def test_timeline_and_a_rule(folder):
-    """The files, and nothing in them contradicts itself."""
+    """A run with a timeline and a fault rule writes the files, and finds no contradiction."""
     result = fakernic_lab(
         folder, "run", "--timeline", "--fault", "node1: at=rx "
         "opcode=rc-send-first do=count", "--",
@@ -112,7 +113,7 @@ def test_timeline_and_a_rule(folder):
 
 
 def test_a_rule_that_nothing_hits(folder):
-    """Fails a run whose commands end well."""
+    """A rule without a hit fails a run whose commands succeed."""
     result = fakernic_lab(folder, "run", "-n", "1", "--fault",
                           "at=rx opcode=rc-send-first do=drop", "--", "true",
                           user=NOBODY)
@@ -123,7 +124,7 @@ def test_a_rule_that_nothing_hits(folder):
 
 
 def test_a_kernel_that_dies(folder):
-    """The run ends at once, with the machine's last words."""
+    """A kernel panic ends the run at once, and the message quotes the console."""
     result = fakernic_lab(folder, "run", "-n", "2", "--timeout", "100", "--",
                           "sleep 90", ":", "echo c >/proc/sysrq-trigger",
                           user=NOBODY)
@@ -133,7 +134,8 @@ def test_a_kernel_that_dies(folder):
 
 
 def test_a_kernel_that_loads_no_unsigned_module(folder):
-    """As with Secure Boot: one line says what to do."""
+    """If the kernel refuses unsigned modules, as with Secure Boot, one line says what to
+    do."""
     result = fakernic_lab(folder, "run", "-n", "1", "--append",
                           "module.sig_enforce=1", "--", "true", user=NOBODY)
     assert result.returncode == CANNOT, result
@@ -141,11 +143,11 @@ def test_a_kernel_that_loads_no_unsigned_module(folder):
 
 
 def test_a_run_that_is_interrupted(folder):
-    """In the middle of a boot, and by one who presses Ctrl-C again and again:
-    nothing is left of it. Another in the same folder was refused meanwhile."""
+    """Ctrl-C during a boot, pressed several times, leaves no process and no socket. While
+    the run lasts, another one with the same results folder is refused."""
     sockets = folder / "tmp"
     sockets.mkdir()
-    # A shell has what it starts in the background ignore SIGINT: so does the run.
+    # A shell makes background commands ignore SIGINT, so set the default action again.
     process = subprocess.Popen(
         ["env", "--default-signal=INT", HERE / "fakernic-lab", "run", "--",
          "sleep 100"], cwd=folder,
@@ -170,7 +172,7 @@ def test_a_run_that_is_interrupted(folder):
 
 
 def of_capture(path, wanted, *fields):
-    """These fields of the frames in it that are wanted."""
+    """These FIELDS of the frames in a capture that match the filter WANTED."""
     done = subprocess.run(
         ["tshark", "-n", "-r", path, "-Y", wanted, "-T", "fields",
          *(word for field in fields for word in ("-e", field))],
@@ -179,8 +181,8 @@ def of_capture(path, wanted, *fields):
 
 
 def test_machines_that_share_memory(tmp_path):
-    """Three: their cards lose and delay frames, the link of one goes down, and
-    one capture has all that was sent, in order, lost or not."""
+    """Three machines share memory. Their cards drop and delay frames, and the link of one
+    goes down. The merged capture has all sent frames in order, also lost ones."""
     def do(*words):
         result = fakernic_lab(tmp_path, *words)
         assert result.returncode == 0, result
@@ -226,8 +228,8 @@ def test_machines_that_share_memory(tmp_path):
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory):
-    """Three machines that stay: the folder in which they were started, whose
-    name is a user's."""
+    """The folder in which three machines that stay were started. Its name has a comma and
+    blanks."""
     folder = tmp_path_factory.mktemp("three, my own")
     (folder / "data").mkdir()
     (folder / "seen").write_text("by all\n", encoding="utf-8")
@@ -263,8 +265,8 @@ ASK = ("for peer in $FAKERNIC_PEERS; do rping -c -v -V -C 10 -S 1024 -a $peer "
 
 
 def test_rdma_between_any_two(three):
-    """Of the three, both ways, all at once: what a client prints, it has written,
-    read and compared."""
+    """All three machines run rping with each other at the same time. A client prints only
+    what it has written, read and compared."""
     served = execute(three, "all", SERVE)
     assert served.returncode == 0, served
     result = execute(three, "all", ASK)
@@ -275,8 +277,8 @@ def test_rdma_between_any_two(three):
 
 
 def test_what_scripts_need(three):
-    """Tools, a hierarchy of cgroups, umad; no complaint of the kernel's about
-    words on its command line; names of GIDs."""
+    """A machine has tools, cgroups, umad and show_gids, and its kernel knows all words of
+    its command line."""
     result = execute(three, "node1", "mountpoint -q /sys/fs/cgroup && "
                      "grep -q memory /sys/fs/cgroup/cgroup.subtree_control && "
                      "diff /etc/hosts /etc/hosts && ldd /bin/true >/dev/null && "
@@ -288,7 +290,7 @@ def test_what_scripts_need(three):
 
 
 def test_commands_wait_for_each_other(three):
-    """Also without a network."""
+    """fakernic-wait also works while the network is down."""
     result = execute(three, "all", "ip link set eth0 down; [ $FAKERNIC_NODE = node3 ] "
                      "&& sleep 2 && echo late; fakernic-wait here; echo here; "
                      "fakernic-wait down; ip link set eth0 up")
@@ -308,7 +310,8 @@ def test_commands_run_without_their_machines_address(three):
 
 
 def test_a_process_is_killed_on_purpose(three):
-    """As memory of its cgroup is short: the trace is expected, and must come."""
+    """The kernel kills a process because its cgroup is out of memory. The trace is expected
+    and must come."""
     result = execute(three, "node1", "mkdir /sys/fs/cgroup/small && cd "
                      "/sys/fs/cgroup/small && echo 20M >memory.max && "
                      "(echo $BASHPID >cgroup.procs; tail /dev/zero); [ $? = 137 ]",
@@ -351,7 +354,7 @@ def test_output_comes_as_it_is_printed(three):
 
 
 def test_time_limit(three):
-    """Of one that does not want to end."""
+    """A command that ignores signals is killed at the time limit."""
     result = execute(three, "node2", "trap '' TERM INT HUP; sleep 100; sleep 100",
                      how=("--timeout", "2"))
     assert result.returncode == LATE
@@ -381,7 +384,7 @@ def test_shell_and_status(three):
 
 
 def read_until(terminal, words):
-    """What a terminal shows until these words."""
+    """Reads from a terminal until these words come."""
     seen = b""
     deadline = time.monotonic() + 60
     while words not in seen:
@@ -392,8 +395,8 @@ def read_until(terminal, words):
 
 
 def test_console_at_a_terminal(three):
-    """It shows what comes, is one person's, ends by Ctrl-] and leaves the
-    terminal as it was."""
+    """The console shows new output, refuses a second user, ends at Ctrl-] and restores the
+    terminal's settings."""
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     process = subprocess.Popen(
@@ -413,8 +416,8 @@ def test_console_at_a_terminal(three):
 
 
 def test_pytest_plugin(tmp_path):
-    """The last of its tests is passed by its program and failed by its
-    machine's kernel; the one before it by a rule that nothing has hit."""
+    """Of the tests in PLUGGED, a rule without a hit fails the third, and a complaint of the
+    machine's kernel the last."""
     (tmp_path / "test_plugged.py").write_text(PLUGGED, encoding="utf-8")
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "fakernic_lab.pytest_plugin",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""As many machines as the launcher has, each way of joining them: make
-test-many. They talk all at once, each to the next."""
+"""Boots the maximum number of machines, with each kind of link (make test-many). All
+communicate at the same time, each with the next."""
 
 import time
 
@@ -9,7 +9,7 @@ import pytest
 from command import fakernic_lab
 from fakernic_lab.lab import NODES_MAX
 
-# Emulated, all eight boot on two processors, beside whatever else runs there.
+# Long enough for eight emulated machines on two busy processors.
 UP_S = 2400
 TALK_S = 600
 MEMORY = 512
@@ -24,7 +24,7 @@ COUNTED = ("cat /sys/class/infiniband/$FAKERNIC_IBDEV/ports/1/hw_counters/"
 
 
 def lines(result):
-    """{machine: its line} of what all have printed."""
+    """{machine: the line that it printed}"""
     assert result.returncode == 0, result
     return dict(line.split(": ", 1) for line in result.stdout.splitlines())
 
@@ -32,7 +32,7 @@ def lines(result):
 @pytest.mark.timeout(3 * UP_S)
 @pytest.mark.parametrize("link", ("netdev", "shared"))
 def test_ring(tmp_path, link):
-    """Each writes to the next and reads from it, and compares."""
+    """Each machine runs rping with the next, which writes, reads and compares."""
     start = time.monotonic()
     try:
         up = fakernic_lab(tmp_path, "up", "-n", NODES_MAX, "--link", link,

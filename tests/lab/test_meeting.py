@@ -107,8 +107,8 @@ def test_a_call_that_has_timed_out_counts_no_more(three, capfd):
 
 
 def test_call_that_releases_others_does_not_time_out(three):
-    """Its time limit ends before the launcher reads the withdrawal, and the call
-    of the last machine comes in between."""
+    """The last machine calls after another call has timed out, but before the launcher
+    reads its withdrawal."""
     held, (one, two, three_) = three
     others = [two.wait("late"), three_.wait("-t", "2", "late")]
     deadline = time.monotonic() + READ_S

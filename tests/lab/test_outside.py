@@ -234,7 +234,7 @@ def test_what_an_image_lacks(said, why):
      "[ 1.6] fakernic 0000:01:00.0: probe with driver fakernic failed with error "
      "-28\n", "0000:01:00.0: no MSI-X vectors: -28; 0000:01:00.0: probe with "
      "driver fakernic failed with error -28"),
-    ("", "the driver has said nothing of it, see /out/node1/console")))
+    ("", "the driver has logged no reason, see /out/node1/console")))
 def test_a_driver_that_does_not_bind(says, why):
     """One line reports the reason."""
     one = SimpleNamespace(
@@ -369,9 +369,9 @@ def test_an_image_without_a_provider(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("answer, told", (
     ({"status": "running"}, ""),
-    ({"status": "io-error"}, "node1 stands still (io-error): its disk cannot be "
+    ({"status": "io-error"}, "node1 does not run (status: io-error): its disk cannot be "
      "written to, perhaps because $TMPDIR is full\n"),
-    ({"status": "paused"}, "node1 stands still (paused)\n"),
+    ({"status": "paused"}, "node1 does not run (status: paused)\n"),
     (QMPError("no"), ""), (OSError(errno.ECONNREFUSED, "gone"), "")))
 def test_why_a_machine_stands_still(answer, told):
     def cmd(_, within):
@@ -391,7 +391,7 @@ def test_a_qemu_that_stands_still_is_not_waited_for(tmp_path):
         monitor.bind(str(tmp_path / "qmp"))
         monitor.listen(1)
         told = launch.paused(Machine.running("node1", tmp_path, tmp_path, 0))
-    assert told.startswith("node1 does not say whether it runs"), told
+    assert told.startswith("node1: QEMU does not report the status"), told
     assert time.monotonic() - start < TIMEOUT_S
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What README.md at the top shows, as a reader meets it: its commands, out of
-its text, in a checkout; and what they print, which is what it shows, except for
-numbers, the width of columns, and any lines where it has "...".
+"""Runs the commands of the top README.md in a checkout and compares their output with
+what it shows. Numbers and column widths may differ, and "..." stands for any lines.
 """
 
 import os
@@ -21,17 +20,17 @@ LIBRARIES = places.cache() / "build/rdma-core-install/usr"
 PLUG_IN = places.cache() / "build/qemu-plugin/qemu-system-x86_64-fakernic"
 LIMIT_S = 280
 PAGE_LINES = 60
-# Of the lines behind the first a command may have.
+# Continues a command on the next line.
 CONTINUED = "\\\n"
-# Where KVM does not work, this line comes first.
+# The first line on hosts without KVM.
 NO_KVM = re.compile(r"^fakernic-lab: no KVM .*\n", re.M)
-# On a slow machine it says how far it is.
+# Progress lines on a slow host.
 SO_FAR = re.compile(r"^fakernic-lab: .* so far\n", re.M)
 ENDS = "@@ ended with"
 
 
 def shown():
-    """Command -> the lines shown behind it, without its comment."""
+    """Command without its comment -> the lines that README.md shows after it."""
     found, lines = {}, None
     text = README.read_text("utf-8").replace(CONTINUED, "")
     for line in text.splitlines():
@@ -46,7 +45,7 @@ def shown():
 
 
 def comes(wanted, printed):
-    """Whether these lines are what was printed, all of it."""
+    """Whether the wanted lines match the whole output."""
     if not wanted:
         return not printed
     if wanted[0] == "...":
@@ -57,7 +56,7 @@ def comes(wanted, printed):
 
 
 def run_all(folder, commands):
-    """What each prints, in one shell; all end with 0."""
+    """Runs the commands in one shell. All must succeed. Returns command -> output."""
     script = "".join(f"{command}\necho '{ENDS}' $?\n" for command in commands)
     done = subprocess.run(
         ["bash", "-c", script], cwd=folder, stdin=subprocess.DEVNULL,
@@ -72,8 +71,8 @@ def run_all(folder, commands):
 
 
 def test_its_examples(tmp_path):
-    """In a folder that has of a checkout what they use. A fault rule that hits
-    nothing fails its run."""
+    """The examples run in a folder that has only the tests of a checkout. A fault rule
+    without a hit would fail its run."""
     (tmp_path / "tests").symlink_to(TOP / "tests")
     wanted = {command: lines for command, lines in shown().items()
               if not command.startswith("make ")}
@@ -90,7 +89,7 @@ def test_its_examples(tmp_path):
 
 @pytest.fixture(name="demo")
 def demo_of_make_run(tmp_path):
-    """make run without what it builds, in the QEMU that it takes."""
+    """A function that runs the demo of make run, with the same QEMU, without building."""
     def demo(*options):
         return subprocess.run(
             [TOP / "tests/vm/demo", "--out", tmp_path, *options],
@@ -102,7 +101,7 @@ def demo_of_make_run(tmp_path):
 
 @pytest.mark.timeout(2 * LIMIT_S)
 def test_make_run(tmp_path, demo):
-    """All that it shows is shown, on a page, as README has it; V=1 tells more."""
+    """make run shows all steps as ok on one page, as README.md does. V=1 prints more."""
     page = demo()
     assert page.returncode == 0, page
     lines = page.stdout.splitlines()
@@ -123,7 +122,8 @@ def test_make_run(tmp_path, demo):
 
 
 def test_make_has_what_is_shown():
-    """Its other commands are these two; the second ends as it does."""
+    """README.md shows no make commands but these two. The result of "make test" has the
+    form that it shows."""
     makes = [command for command in shown() if command.startswith("make ")]
     assert makes == ["make run", "make test"]
     assert comes(shown()["make test"], ["  unit  1", "7 passed, 0 failed, 0 skipped"])

@@ -236,7 +236,7 @@ def spoilt(frame, at, mask):
 
 
 def marked(frame):
-    """With the mark of congestion, and the right sum."""
+    """The frame with the congestion mark (ECN CE) and a correct IPv4 checksum."""
     data = bytearray(frame)
     data[ETHER + 1] |= 3
     total = int.from_bytes(data[ETHER + 10:ETHER + 12], "big") - 3
@@ -246,7 +246,7 @@ def marked(frame):
 
 SENT = [roce(psn) for psn in range(5)]
 LAST = len(SENT[0]) - 1
-# What a rule about the second of them does to them.
+# Rule for the second frame -> the frames of SENT that arrive.
 ACTIONS = {
     "do=drop": SENT[:1] + SENT[2:],
     "times=2 do=drop": SENT[:1] + SENT[3:],
@@ -269,7 +269,7 @@ ACTIONS = {
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("at, end", (("tx", "node1"), ("rx", "node2")))
 def test_action(ends, at, end, action):
-    """At the end that sends, or at that which it comes to."""
+    """Each action works at the sending end and at the receiving end."""
     two = ends()
     with two.wire.armed(f"at={at} nth=2 {action}", way=end) as found:
         two.send(0, *SENT)
@@ -279,12 +279,12 @@ def test_action(ends, at, end, action):
     assert two.take(1, len(SENT)) == SENT
 
 
-# What a rule of these needs to say besides.
+# Words that rules with these actions need in addition.
 NEEDED = {"delay": "delay-ns=1", "throttle": "mbps=1"}
 
 
 def test_each_action_of_a_wire_has_a_test(ends):
-    """Of all that rules have, those that are not refused."""
+    """ACTIONS has every action that the relay does not refuse."""
     two = ends()
     rules = (HERE.parents[1] / "qemu-hw/fault/rules.c").read_text("utf-8")
     taken = set()
@@ -298,7 +298,8 @@ def test_each_action_of_a_wire_has_a_test(ends):
 
 
 def test_actions_of_one_way_alone(ends):
-    """And what passes the one end's rules meets the other's."""
+    """Rules for one direction do not affect the other. A frame that passes the rules of
+    the sending end is then judged by those of the receiving end."""
     two = ends()
     with two.wire.armed("at=tx nth=2 do=drop", way="node1"), \
             two.wire.armed("at=rx nth=2 do=corrupt", way="node2"):
@@ -329,7 +330,7 @@ def test_what_nobody_overtakes_comes_in_time(ends):
 
 
 def test_delay_takes_its_time(ends):
-    """All in order, and frames that another rule doubles as late as others."""
+    """Delayed frames stay in order. Duplicates of another rule are delayed, too."""
     two = ends()
     with two.wire.armed("at=tx nth=2 do=duplicate", way="node1"), \
             two.wire.armed("at=rx times=0 delay-ns=100000000 do=delay",
@@ -351,7 +352,7 @@ def test_who_is_delayed_less_goes_first(ends):
 
 
 def test_throttle_lets_frames_pass_one_by_one(ends):
-    """100 kB at 4 Mbit/s."""
+    """100 kB at 4 Mbit/s take 0.2 s, and stay in order."""
     two = ends()
     frames = [ether(number, 1000) for number in range(100)]
     with two.wire.armed("at=tx mbps=4 do=throttle", way="node1"):
@@ -362,7 +363,8 @@ def test_throttle_lets_frames_pass_one_by_one(ends):
 
 
 def test_rules_look_at_packets(ends):
-    """Of no connection manager: peer=2-; of no RDMA: class=ether."""
+    """Rules select packets: peer=2- excludes the connection manager's QP 1, class=ether
+    selects frames that are not RDMA."""
     two = ends()
     frames = [ether(0), roce(1, qpn=1), roce(2), roce(3, opcode=0x11)]
     with two.wire.armed("at=tx peer=2-0xffffff times=0 do=count",
@@ -374,7 +376,7 @@ def test_rules_look_at_packets(ends):
 
 
 def hits_when_all_have_come(two, frames):
-    """Wait for FRAMES frames of the first way; the hits of its rules, in order."""
+    """Wait for FRAMES frames of the first way. Return the hits of its rules, in order."""
     while two.wire.counts()["node1"]["frames"] < frames:
         time.sleep(0.01)
     return [faults.hits(line) for line in two.wire.rules("node1").splitlines()]
@@ -383,7 +385,7 @@ def hits_when_all_have_come(two, frames):
 def test_the_same_seed_hits_the_same_frames(ends):
     """The same seed hits other frames at the other end."""
     def lost(seed):
-        """The frames that pass a rule with this SEED; other ones at each end."""
+        """The frames that pass a rule with this SEED. They differ at each end."""
         two = ends()
         frames = [ether(number) for number in range(200)]
         with two.wire.armed(f"at=tx ppm=300000 seed={seed} times=0 do=drop"):

@@ -2,8 +2,8 @@
 """
 Who calls whom, file by file, as the object files say.
 
-A file calls another when its object needs a symbol of the other's, be it for a
-call, in a table of functions, or for a variable. Static inline functions count
+A file calls another if its object needs a symbol of the other: for a call, in a
+table of functions, or for a variable. Static inline functions count
 for the file that uses them.
 """
 
@@ -28,9 +28,9 @@ DEVICE = 'qemu-hw/device'
 DRIVER = 'kernel-driver'
 PROVIDER = 'rdma-provider'
 
-# Folder -> (the build's copies of what is compiled there, by where it is here
-# and is looked for by #include; a pattern of its objects; the build step). The
-# engine is compiled here.
+# Folder -> ({folder of the checkout: the build's copy}, pattern of the objects, build
+# step). The keys of the inner dictionary are also the folders that #include searches. The
+# engine is not listed, because this program compiles it.
 BUILT = {
     DEVICE: ({'qemu-hw': 'src/qemu/hw/net/fakernic',
               HW_INCLUDE: 'src/qemu/include'},
@@ -48,7 +48,7 @@ BUILT = {
 
 
 def symbols(path):
-    """What an object defines for others, and what it needs from others."""
+    """(symbols that an object defines, symbols that it needs from others)"""
     output = subprocess.run(['nm', '-g', str(path)], text=True,
                             capture_output=True, check=True).stdout
     words = [line.split()[-2:] for line in output.splitlines()]
@@ -57,7 +57,7 @@ def symbols(path):
 
 
 def calls_between(objects):
-    """{file: the files it calls} of {file: path of its object}."""
+    """{file: the files that it calls}, from {file: path of its object}"""
     found = {name: symbols(path) for name, path in objects.items()}
     owner = {symbol: name for name, (defined, _) in found.items()
              for symbol in defined}
@@ -67,7 +67,7 @@ def calls_between(objects):
 
 
 def circles(calls):
-    """The sets of files that reach one another (Tarjan's algorithm)."""
+    """The sets of files that call each other in circles (Tarjan's algorithm)."""
     index, low, stack, result = {}, {}, [], []
 
     def visit(name):
@@ -104,7 +104,7 @@ def sources(tree, folder):
 
 
 def compile_all(folder, flags, target):
-    """{file: object} of a folder's C files, compiled without optimization."""
+    """Compiles a folder's C files without optimization. Returns {file: object}."""
     running = []
     for path in sorted(folder.glob('*.c')):
         out = target / f'{path.stem}.o'
@@ -128,8 +128,8 @@ def engine_calls(tree):
 
 
 def included(tree, name, folders):
-    """The files of the checkout that one includes itself: found next to it, or in
-    one of these folders."""
+    """The files of the checkout that file NAME includes directly. They are searched in the
+    folder of NAME, then in FOLDERS."""
     found = set()
     for word in re.findall(r'^[ \t]*#[ \t]*include [<"](.*?)[>"]', tree.read(name),
                            re.M):
@@ -140,8 +140,8 @@ def included(tree, name, folders):
 
 
 class Build:
-    """What the build made of a folder: its objects, if they are of the sources
-    here. CACHE has them."""
+    """The objects that the build made of a folder, in CACHE. They must be of the same
+    sources as in the checkout."""
 
     def __init__(self, tree, folder, cache=CACHE):
         self.tree = tree
@@ -153,13 +153,13 @@ class Build:
         self.included, self.times = {}, {}
 
     def includes(self, name):
-        """The files of the checkout that one includes itself."""
+        """The files of the checkout that file NAME includes directly."""
         if name not in self.included:
             self.included[name] = included(self.tree, name, self.copies)
         return self.included[name]
 
     def inputs(self, name):
-        """The file, and all that it includes, also by others."""
+        """File NAME and all files that it includes, directly or not."""
         found, ahead = set(), [name]
         while ahead:
             name = ahead.pop()
@@ -169,7 +169,7 @@ class Build:
         return found
 
     def time(self, source):
-        """When the build got a file; None: it has another."""
+        """The time of the build's copy of a file; None if the copy differs."""
         if source not in self.times:
             root = max((root for root in self.copies
                         if Path(source).is_relative_to(root)), key=len)
@@ -181,7 +181,7 @@ class Build:
         return self.times[source]
 
     def object(self, name):
-        """A file's object; of these very sources, or an error."""
+        """The object of a file. Raises SpecError if it is not of the current sources."""
         objects = list(self.cache.glob(self.pattern.format(
             name.replace('/', self.separator))))
         for source in sorted(self.inputs(f'{self.folder}/{name}.c')):
@@ -204,21 +204,21 @@ def built_calls(tree, folder):
 
 
 def order(text):
-    """The files of a header's list, below a line with "(tests/laws)": {a
-    pattern of their names: line}."""
+    """{pattern of file names: rank} from the list in a header, which follows a line with
+    "(tests/laws)"."""
     found = re.search(r'\(tests/laws\)[^\n]*\n \*\n(.*?)\n \*(?:/|\n)', text,
                       re.S)
     lines = [line.replace(',', ' ').strip(' *\t').split()
              for line in found.group(1).splitlines()] if found else []
     if any(word.endswith('.c') for words in lines for word in words):
-        # The others describe them.
+        # The other words are descriptions.
         lines = [[word[:-2] for word in words if word.endswith('.c')]
                  for words in lines]
     return {name: rank for rank, names in enumerate(lines) for name in names}
 
 
 def kbuild_order(text):
-    """{file: its place} of the driver's Kbuild, which lists them by folder."""
+    """{file: rank} from the driver's Kbuild, which lists the files by folder."""
     words = [Path('' if folder == 'top' else folder, re.sub(r'\$\((\w+)-y\)', r'\1', word))
              for folder, names in re.findall(
                  r'^(core|net|rdma|top) := ((?:.*\\\n)*.*)$', text, re.M)
@@ -227,11 +227,11 @@ def kbuild_order(text):
 
 
 def order_problems(text, calls):
-    """(key, complaint) of every call up the list."""
+    """(key, complaint) of each call upwards in the list."""
     ranks = order(text)
     if not ranks:
         return [('list', 'no list of files below a line with "(tests/laws)"')]
-    # The first pattern that fits counts.
+    # The first pattern that matches counts.
     rank = {name: line for name in calls
             for pattern, line in reversed(ranks.items())
             if fnmatch.fnmatch(name, pattern)}

@@ -21,12 +21,12 @@ import selftest
 from check_tap import tap
 from headers import Tree
 
-# Of complaints that are only counted.
+# Maximum number of complaints shown of a law whose known violations are only counted.
 SHOWN = 20
 
 
 def judge(law, found):
-    """(problems, remarks) of what a law found, with what is known of it."""
+    """(problems, remarks) from the complaints of a law, without its known violations."""
     excuse = known.KNOWN.get(law.__name__, set())
     if excuse == known.PENDING:
         return [], [f'pending: {len(found)} to go'] if found else []
@@ -43,7 +43,7 @@ def judge(law, found):
 
 
 def tightened(excuse, found):
-    """What is left of an excuse."""
+    """The entry of known.py, without violations that no longer exist."""
     if excuse == known.PENDING:
         return excuse if found else None
     if isinstance(excuse, int):

@@ -126,7 +126,7 @@ def schema_comments(tree):
 
 
 def checkpatch_file(tree, name):
-    """What checkpatch says of a file; remembered by what it depends on."""
+    """The output of checkpatch for a file. It is cached by a hash of all inputs."""
     path = tree.path(name)
     top = tree.path(KERNEL_STYLE[0])
     key = hashlib.sha256(path.read_bytes())
@@ -162,7 +162,7 @@ def checkpatch(tree):
 
 
 def functions(text):
-    """(name, first line, lines) of a file's functions, by their braces."""
+    """Yields (name, first line, number of lines) of each function, found by its braces."""
     lines, start = text.split('\n'), None
     for number, line in enumerate(lines):
         if line == '{':
@@ -335,15 +335,15 @@ def change_log(tree):
     return []
 
 
-# In a text, and in a line of commands.
+# A call of make inside a text, and in a line of commands.
 MAKE_IN_TEXT = re.compile(r'`(make\s[^`#;&|]*)')
 MAKE_IN_CODE = re.compile(r'(?:^    (?:\$ )?|&& |; )(make [^#;&|\n]*)', re.M)
 RULE = re.compile(r'^([a-z][\w .-]*):(?!=| export)', re.M)
 
 
 def make_calls(text, indented_is_code):
-    """Each call of make in a document. Behind a cd it is of another's
-    Makefile."""
+    """Yields each call of make in a document. Lines with cd are skipped: they use another
+    project's Makefile."""
     for code, lines in groupby(text.split('\n'),
                                lambda line: line.startswith('    ')):
         part = '\n'.join(lines)
@@ -403,13 +403,13 @@ def unit_map(tree):
 
 # ---- what is built -----------------------------------------------------------
 
-# Of ci/build.py, what takes minutes and a user of "make run" does without.
+# Steps of ci/build.py that take minutes, and that "make run" does not need.
 WHOLE = ('qemu', 'rdma-core')
 
 
 def makers(text):
-    """Of ci/build.py: step -> the functions that its row of STEPS names, and
-    function -> those that it names itself."""
+    """From the text of ci/build.py: (step -> functions in its row of STEPS, function ->
+    functions in its body)."""
     module = ast.parse(text)
     functions = {node.name: node for node in module.body
                  if isinstance(node, ast.FunctionDef)}
@@ -452,16 +452,16 @@ def targets_tell(tree):
 
 # ---- ways in -----------------------------------------------------------------
 
-# What has QEMU call a function of the device by itself.
+# Calls that register a function of the device, which QEMU then calls.
 REGISTERS = re.compile(
     r'\b(timer_new\w*|timer_init\w*|qemu_bh_new\w*|aio_bh_\w+|qemu_new_nic|'
     r'qemu_add_vm_change_state_handler|qemu_set_fd_handler|'
     r'main_loop_poll_add_notifier|memory_region_init_io|'
     r'thread_pool_submit\w*|\w*run_on_cpu|object_\w*property_add\w*)\s*\(|'
     r'\b(?:pc|dc|rc|oc|class)->([\w.]+)\s*=\s*(?=fakernic_\w+;)')
-# And may stand elsewhere than in doors.c: what is registered is of doors.c, or
-# has nothing to do with the device; its methods and its properties, which the
-# configuration, a reset and the monitor come in by, are of fakernic.c.
+# Registrations that are allowed outside of doors.c: the function is in doors.c, or does not
+# use the device. The methods and properties of the device, by which the configuration, a
+# reset and the monitor enter, are in fakernic.c.
 HANDED_DOWN = {('clock', 'timer_new_ns'), ('fakernic', 'memory_region_init_io'),
                ('persist', 'thread_pool_submit_aio'),
                ('vcpus', 'async_run_on_cpu'),
@@ -486,7 +486,8 @@ def ways_in(tree):
 
 
 PLUGGED = re.compile(r'\bfakernic_(?:is_plugged|enter|is_there)\(')
-# Called by QEMU and no doors: the end itself, QOM's bookkeeping, the engine.
+# Functions that need not check: the end of the device, QOM's type functions, and a callback
+# of the engine.
 NO_DOORS = ('fakernic_end', 'fakernic_end_some', 'fakernic_exit',
             'fakernic_finalize', 'fakernic_instance_init',
             'fakernic_class_init', 'fakernic_register_types',
@@ -494,9 +495,9 @@ NO_DOORS = ('fakernic_end', 'fakernic_end_some', 'fakernic_exit',
 
 
 def ungated(text, more=()):
-    """Of a file's functions that are passed on as pointers, and of MORE, those
-    that neither check that the device is plugged in, nor call one of the file
-    that does on its way in."""
+    """The functions of a file that are passed as pointers or are in MORE, and that do not
+    check whether the device is plugged in. A call to another function of the file that
+    checks it is enough."""
     code = strip_comments(text)
     lines = code.split('\n')
     bodies = {name: '\n'.join(lines[line - 1:line - 1 + count])
@@ -542,8 +543,8 @@ def names_apart(tree):
 
 # ---- headers -------------------------------------------------------------------
 
-# Folder -> how many headers may follow one another below a C file of it, those
-# of firmware-spec included.
+# Folder -> maximum depth of nested headers below its C files, including those of
+# firmware-spec.
 DEPTH = {callgraph.ENGINE: 6, callgraph.DEVICE: 7, 'qemu-hw/link': 6,
          callgraph.DRIVER: 7}
 INCLUDE_FOLDERS = (HW_INCLUDE, 'qemu-hw/roce', 'kernel-driver',
@@ -551,7 +552,7 @@ INCLUDE_FOLDERS = (HW_INCLUDE, 'qemu-hw/roce', 'kernel-driver',
 
 
 def chain(tree, name, known):
-    """The longest chain of this tree's headers that a file includes."""
+    """The longest chain of nested headers of this tree that a file includes."""
     if name not in known:
         known[name] = []
         for path in sorted(callgraph.included(tree, name, INCLUDE_FOLDERS)):
@@ -619,12 +620,12 @@ int main(void)
     return 0;
 }
 '''
-# What roce_fault_offers() needs, and what that is linked with.
+# The files that a program with roce_fault_offers() is linked with.
 CELLS_FILES = ('fault/rules', 'roce/opcode', 'roce/icrc')
 
 
 def cells(tree):
-    """POINT-ACTION, of each action that fault rules offer at each point."""
+    """POINT-ACTION for each action that fault rules offer at each point."""
     hardware = tree.path('qemu-hw')
     with tempfile.TemporaryDirectory() as work:
         program = Path(work, 'cells')
@@ -647,8 +648,8 @@ def fault_cells(tree):
             for cell in cells(tree) if cell not in tests]
 
 
-# The device's folder of fault rules, and what else names them: the recorder's
-# names of numbers, the interface of QMP, the wiring.
+# The device's folder of fault rules, and other files that may use their names: the recorder
+# with its table of names, the interface of QMP, and fakernic.c for FAULT_WIRING.
 FAULT_WING = 'fault'
 NAMES_RULES = ('watch/record.c', 'watch/qmp.h')
 FAULT_NAMES = re.compile(

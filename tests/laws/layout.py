@@ -40,8 +40,8 @@ def words(line):
 
 
 def own_lines(lines):
-    """Numbers of the lines that stay as they are: macros, and comments that
-    began behind code."""
+    """Numbers of the lines that are not changed: macros, and comments that begin after
+    code."""
     kept, macro, comment = set(), False, False
     for number, line in enumerate(lines):
         if macro or comment or re.match(r'\s*#', line):
@@ -64,9 +64,9 @@ def has_columns(line):
 
 
 def taken(own, proposed):
-    """The writer's line, as far as the proposal may change it."""
+    """The author's line with the permitted changes of the proposed one."""
     blanks = re.compile(r'\s*([&*])\s*')
-    # What is a pointer and what a product, clang-format has to guess.
+    # clang-format can only guess whether "a * b" is a pointer or a product.
     guess = blanks.sub(r'\1', own.strip()) == blanks.sub(r'\1', proposed.strip())
     line = (indentation(proposed) + own.lstrip()
             if guess or has_columns(own) or has_columns(proposed) else proposed)
@@ -74,7 +74,7 @@ def taken(own, proposed):
 
 
 def merge(text, proposed):
-    """The writer's text with those lines of the proposal that are taken."""
+    """The author's text with the permitted changes of the proposed text."""
     own, other = text.split('\n'), proposed.split('\n')
     kept = own_lines(own)
     matcher = difflib.SequenceMatcher(None, [words(line) for line in own],
@@ -92,14 +92,14 @@ def width(line):
 
 
 def cut_ruler(line):
-    """A ruler, "---- title ----", of the right length."""
+    """The line, or if it is a ruler ("---- title ----") that is too long, a shorter one."""
     found = re.fullmatch(r'(/\* ---- .*? )-+( \*/)', line)
     return (found.group(1) + '-' * (COLUMNS - len(found.group(1)) - 3) + ' */'
             if found and width(line) > COLUMNS else line)
 
 
 def refill(text):
-    """Paragraphs of block comments with lines too long are filled again."""
+    """Fills paragraphs of block comments again if a line is too long."""
     result, paragraph, prefix = [], [], None
 
     def flush():
@@ -137,7 +137,7 @@ def refill(text):
 
 
 def formatted(tree, names=()):
-    """{file: its text as it should be}, of all files or of these."""
+    """{file: its formatted text} for all files, or for NAMES."""
     names = names or files(tree)
     with tempfile.TemporaryDirectory() as work:
         for name in names:
@@ -159,7 +159,7 @@ def formatted(tree, names=()):
 
 
 def main():
-    """make format"""
+    """The program of "make format"."""
     tree = Tree(Path(__file__).resolve().parents[2])
     for name, text in formatted(tree).items():
         if text != tree.read(name):

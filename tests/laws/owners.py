@@ -28,7 +28,7 @@ def freeze(text, struct):
         raise SpecError(f'no struct {struct} in its header')
     body = re.sub(r'^    (\w[^;(]*;)', r'    const \1', found.group(1),
                   flags=re.M)
-    # What a pointer of it points to, and the pointer itself.
+    # In a declaration: const for the target of a pointer, and for the field itself.
     body = re.sub(r'\*(?=\w)', '*const ', body)
     return text[:found.start(1)] + body + text[found.end(1):]
 

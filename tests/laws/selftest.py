@@ -55,7 +55,7 @@ def change(tree, name, old, new):
 
 
 def complains(found, key):
-    """[] when the law found what was planted."""
+    """[] if the law found the planted violation."""
     return [] if key in {key for key, _ in found} else [
         f'{key} is not found, but: {[text for _, text in found] or "nothing"}']
 
@@ -103,8 +103,8 @@ def finds_upward_call(_):
 
 
 def planted_call(law, folder, ordered=False):
-    """A test that links a call up, into a copy of the object of a file below;
-    ORDERED: the law knows an order, too."""
+    """A test that adds an upward call to a copy of an object file, by linking. With ORDERED
+    the law also checks the order of the files."""
     def test(copy):
         objects = callgraph.built_objects(copy, folder)
         calls = callgraph.calls_between(objects)
@@ -130,7 +130,7 @@ def planted_call(law, folder, ordered=False):
 
 
 def refused(build, name, source):
-    """[] when there is no object of a file, because of that source."""
+    """[] if the build has no object of a file because SOURCE differs."""
     try:
         build.object(name)
     except SpecError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One line of TAP, and remarks of what is wrong."""
+"""Prints one line of TAP, and the problems as remarks."""
 
 
 def tap(number, problems, description):

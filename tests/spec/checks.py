@@ -47,7 +47,7 @@ SOURCE_NAMES = {'Makefile', 'Kbuild', 'Kconfig', 'CMakeLists.txt',
 
 
 def syntax_check(tree, compiler, flags, source):
-    """What a compiler says about a source text; '' when it is content."""
+    """The messages of a compiler about a source text; '' if there is none."""
     if not shutil.which(compiler):
         raise SpecError(f'{compiler} is missing: install it (ci/packages.txt)')
     result = subprocess.run(
@@ -79,14 +79,14 @@ def uapi_alone(tree):
     return [f'{UAPI_HEADER}: {p}' for p in compiles_alone(tree, UAPI_HEADER)]
 
 
-# The reader's own types, as the data sheet lists them.
+# Types for FAKERNIC_TYPES, as the data sheet lists them.
 TYPES = """
 typedef unsigned char __u8;
 typedef unsigned short __u16, __le16;
 typedef unsigned int __u32, __le32;
 typedef unsigned long long __u64, __le64;
 """
-# Of the C library driver.c needs this.
+# The part of the C library that driver.c needs.
 STDDEF = """
 typedef __SIZE_TYPE__ size_t;
 #define offsetof(type, field) __builtin_offsetof(type, field)
@@ -97,7 +97,7 @@ void *memcpy(void *, const void *, size_t);
 int memcmp(const void *, const void *, size_t);
 char *strcpy(char *, const char *);
 """
-# UEFI, two kinds of firmware, and a big-endian machine of 32 bits.
+# UEFI, two kinds of firmware, and a 32-bit big-endian machine.
 FOREIGN = {'x86_64-unknown-windows': '-nostdlibinc',
            'riscv64-unknown-elf': '-nostdinc',
            'aarch64-none-elf': '-nostdlibinc',

@@ -18,7 +18,7 @@ NAME = re.compile(r'\b(fakernic_[a-z0-9_]+|FAKERNIC_[A-Z0-9_]+)(\*?)')
 
 
 def doctree(tree):
-    """Parses the document; (doctree, what docutils complains about)."""
+    """Parses the document. Returns (doctree, messages of docutils)."""
     return parse(tree.read(DOCUMENT), str(tree.path(DOCUMENT)))
 
 
@@ -84,7 +84,7 @@ def quoted_values(tree):
 
 
 def example(tree, name):
-    """The bytes of an example in hex; those that it leaves out are zero."""
+    """The bytes of an example in hex. Bytes that it does not show are zero."""
     found = re.search(rf'^\.\. example: {re.escape(name)}\n\n::\n\n'
                       r'((?: {4}.*\n)+)', tree.read(DOCUMENT), re.M)
     if not found:

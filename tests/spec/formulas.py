@@ -18,7 +18,7 @@ DCQCN = 'qemu-hw/roce/rate.h'
 
 
 def engine_table(tree, of, name):
-    """{index: number} of an array of the engine."""
+    """{index: number} from an array of the engine."""
     found = re.search(rf'\b{name}\[\w*\] = \{{(.*?)\}};',
                       strip_comments(tree.read(of)), re.S)
     if not found:
@@ -33,7 +33,7 @@ def engine_table(tree, of, name):
 
 
 def printed_table(tree, *heads):
-    """{n: number} of the sheet's table whose columns repeat these heads."""
+    """{n: number} from the data sheet's table whose column heads repeat HEADS."""
     printed = {}
     for _, found, rows in document.tables(tree):
         if tuple(found[:2]) == heads:
@@ -104,7 +104,7 @@ def udp_source_port(qpn, dest_qpn):
 
 
 def icrc(packet):
-    """Of an IPv4 packet without its ICRC."""
+    """The ICRC of an IPv4 packet that has none yet."""
     masked = bytearray(packet)
     for place in (1, 8, 10, 11, 26, 27, 32):
         masked[place] = 0xff

@@ -39,11 +39,11 @@ class Struct:
 
 
 class SpecError(Exception):
-    """Something a check cannot go on without."""
+    """Something that a check needs is missing."""
 
 
 def strip_comments(text):
-    """Removes comments; line structure stays."""
+    """Removes comments, but keeps their line breaks."""
     return re.sub(r'/\*.*?\*/', lambda m: '\n' * m.group().count('\n'),
                   text, flags=re.S)
 

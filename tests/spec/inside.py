@@ -18,12 +18,12 @@ QUERIES = 'qemu-hw/device/watch/objects.c'
 LOOKS = 'qemu-hw/device/watch/rings.c'
 DEVICE = 'qemu-hw/device/fakernic.c'
 EVENTS = 'qemu-hw/trace-events'
-# Events of no device.
+# Trace events that do not belong to a device.
 NAMELESS = {'fakernic_cpu_yields', 'fakernic_link_peer'}
 
 
 def schema(tree):
-    """The schema's definitions, by name."""
+    """{name: definition} from the schema."""
     text = re.sub(r'^#.*$', '', tree.read(SCHEMA), flags=re.M)
     text = text.replace("'", '"')
     decoder, at, found = json.JSONDecoder(), 0, {}
@@ -36,7 +36,7 @@ def schema(tree):
 
 
 def table(tree, name, of):
-    """The strings of an array, in its order."""
+    """The strings of a C array, in its order."""
     body = re.search(rf'\b{name}\[\w*\]\s*=\s*\{{(.*?)\}};', tree.read(of),
                      re.S)
     if not body:
@@ -45,7 +45,7 @@ def table(tree, name, of):
 
 
 def points(tree):
-    """Those of faults, as the enumeration has them."""
+    """The points of fault rules, in the order of the enumeration."""
     order = re.findall(r'^    ROCE_FAULT_(\w+),', tree.read(
         'qemu-hw/fault/rules.h').split('RoceFaultPoint;')[0], re.M)[:-1]
     rows = dict(re.findall(r'\[ROCE_FAULT_(\w+)\] = \{ "([\w-]+)"',
@@ -54,7 +54,7 @@ def points(tree):
 
 
 def words(tree):
-    """What a rule can say."""
+    """The words of a fault rule (the part before "=")."""
     return re.findall(r'^    \{ "([\w-]+)", KIND_', tree.read(FAULTS), re.M)
 
 
@@ -121,7 +121,7 @@ def properties(tree):
 
 
 def unnamed(tree, names, *documents):
-    """What documents do not quote of {kind: names}."""
+    """A problem for each of {kind: names} that the documents do not quote."""
     quoted = set(re.findall(r'[\w-]+', ' '.join(
         re.findall(r'`+([^`]+)`+', ''.join(map(tree.read, documents))))))
     return [f'{", ".join(documents)}: no {kind} {name}'
@@ -144,7 +144,7 @@ def documented_inside(tree):
 
 
 def offered(tree):
-    """{point: actions} of the engine, without those that every point has."""
+    """{point: actions} from the engine, without the actions that every point has."""
     text = tree.read(FAULTS)
     macros = {name: set(re.findall(r'DO\((\w+)\)', body)) for name, body in
               re.findall(r'#define (ON_\w+) +\(((?:.*\\\n)*.*)\)', text)}

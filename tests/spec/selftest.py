@@ -16,7 +16,7 @@ from headers import DOCUMENT, HW_INCLUDE, UAPI_HEADER, UAPI_INCLUDE, Tree
 BASE = f'{HW_INCLUDE}/fakernic'
 UAPI = f'{UAPI_INCLUDE}/{UAPI_HEADER}'
 
-# (check, file, old text, new text, words the complaint must hold)
+# (check, file, old text, new text, words that the complaint must contain)
 MUTATIONS = (
     (checks.headers_alone, f'{BASE}/eq.h', '#include "base.h"', '',
      'eq.h: gcc'),
@@ -151,7 +151,7 @@ def copy_tree(tree, work):
 
 
 def mutation_problem(tree, mutation):
-    """None when the check noticed; else what went wrong."""
+    """None if the check found the mutation; else the problem."""
     check, name, old, new, words = mutation
     path = tree.path(name)
     text = path.read_text(encoding='utf-8')

@@ -9,7 +9,7 @@
   rdma.py      bringing the RDMA device of a guest up
   net.py       what joins machines
   relay.py     a wire with faults, for two machines or more: ../relay
-  cards.py     the machines' cards in its place, where they share memory
+  cards.py     the machines' cards in place of the relay, if they share memory
   captures.py  one capture out of those of each machine
   machine.py   one QEMU process: command line, console, monitor
   images.py    what a machine boots
@@ -17,9 +17,9 @@
   waiting.py   the line that says how far a boot is
   meeting.py   commands that wait for each other
   outputs.py   the files that are left behind, and their bounds
-  console.py   what on a console means that the guest is not well
+  console.py   finds kernel complaints on a guest's console
   show.py      what is inside a device
-  faults.py    fault rules for a while, which must be hit
+  faults.py    temporary fault rules, each of which must be hit
   qmp.py       QEMU's machine protocol
   places.py    where QEMU and the images are, KVM or not
   recordings.py  where devices record: in memory, if there is room

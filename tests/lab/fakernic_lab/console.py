@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What on a guest's console means that the guest is not well."""
+"""Finds the complaints of a guest's kernel on its console."""
 
 import os
 import re
 
 from .outputs import contents, printable
 
-# One expression per kind of complaint the kernel has.
+# One expression for each kind of kernel complaint.
 TROUBLE = re.compile(
     r"WARNING: |BUG: |kernel BUG at|Oops: |Oops\[|general protection fault|"
     r"Kernel panic|Call Trace:|possible recursive locking|"
@@ -17,9 +17,9 @@ TROUBLE = re.compile(
     r"DMA-API: (?!debugging|preallocated|Mapped at)|unable to handle|Out of memory|"
     r"non-static key|unregister_netdevice: waiting|"
     r"unreferenced object|page allocation failure|^init: ", re.M)
-# What DMA_API_DEBUG says of mappings: those of other modules are not the driver's,
-# and a program may register a page twice, whose mappings share a cache line then.
-# Such a report is between the next two; those of several CPUs may come mixed.
+# DMA_API_DEBUG reports about mappings. Two kinds are ignored: mappings of other modules, and
+# a page that a program registers twice, because its mappings share a cache line. A report
+# lies between CUT and END. Reports of several CPUs may be interleaved.
 CUT, END = "cut here ]-", "end trace "
 MAPPING = re.compile("(overlapping mappings)|device driver tries to sync|"
                      "device driver frees DMA memory with ")
@@ -30,29 +30,30 @@ LONGEST_MAPPING = 100000
 BY_THE_DRIVER = re.compile(r"^ +\w+\+\S+ \[fakernic\]", re.M)
 FOR_A_PROGRAM = re.compile(r" ib_umem_(?:get|odp_map_dma_and_lock)\+")
 DRIVER = "[fakernic]"
-# Locks in a wrong order that Linux 6.12 reports whatever the driver is:
-# ib_uverbs as a process with a doorbell page forks, and as its device goes; pciehp as
-# a card goes from a slot, twice; nvmet_rdma, which executes a command in the
-# connection's handler if the command came before the connection event, and ends its
-# listener, another such identifier, under the lock that the command takes.
+# Wrong lock orders that Linux 6.12 reports with any driver:
+# - ib_uverbs: a process with a doorbell page forks, or the device is removed;
+# - pciehp: a card leaves its slot for the second time;
+# - nvmet_rdma: a command that came before the connection event is executed in the
+#   connection's handler, and takes a lock under which the listener, whose identifier has
+#   the same lock class, is destroyed.
 LOCK = re.compile(r"lock\((\S{1,200})\);")
 OTHERS_LOCKS = (
     {"&file->disassociation_lock", "&mm->mmap_lock", "&mm->mmap_lock/1"},
     {"pci_rescan_remove_lock", "&ctrl->reset_lock"},
     {"nvmet_config_sem", "&id_priv->handler_mutex"})
-# Lost memory of a task, its signals or credentials, which no driver takes. Linux 6.12
-# loses that of a program that opens a device which refuses: its
-# UVERBS_METHOD_GET_CONTEXT forgets that resource tracking holds the task. And a socket
-# of SMC that took a connection: if it is closed while its link group ends,
-# smc_close_active_abort() forgets to put it.
+# Memory leaks of Linux 6.12 that no driver causes:
+# - a task with its signals or credentials: if the device refuses a context,
+#   UVERBS_METHOD_GET_CONTEXT does not release the task that resource tracking holds;
+# - a socket that SMC accepted: if it is closed while its link group ends,
+#   smc_close_active_abort() does not release it.
 OTHERS_LEAK = re.compile(
     r"^unreferenced object .*\n(?: .*\n)*? +"
     r"(?:copy_process|prepare_exec_creds|smc_tcp_listen_work)\+.*\n(?: .*\n)*", re.M)
-# The time, with which the kernel begins its lines.
+# The time at the beginning of a kernel line.
 STAMP = re.compile(r"\[ *\d+\.\d{6}\]")
-# What is judged of a console at a time, and what is shown of a line and of the
-# end of a console at most. So a look costs a bounded time, whatever a guest
-# prints: each search below is linear in its text.
+# Limits in bytes: of the text that is judged at a time, of a line that is shown, and of the
+# end of a console that is shown. They bound the time that a hostile guest can cost, because
+# each search below is linear in its text.
 PIECE = 1 << 22
 LINE_MAX = 2000
 TAIL = 1 << 16
@@ -60,9 +61,8 @@ ORDER = "WARNING: possible circular locking"
 
 
 class Kind:
-    """Reports that are judged as a whole: from a line with BEGIN to the next
-    line with END, LONGEST bytes apart at most. EXCUSED gets the report; whether
-    it is no complaint."""
+    """Reports that are judged as a whole: from a line with BEGIN to the next line with
+    END, at most LONGEST bytes later. EXCUSED(report) returns whether to ignore it."""
 
     def __init__(self, begin, end, longest, excused):
         self.begin = begin
@@ -71,13 +71,13 @@ class Kind:
         self.excused = excused
 
     def open_at(self, text):
-        """Where a report begins that has not ended yet but may; else None."""
+        """The offset of a report whose end may still come; None if there is none."""
         after = text.rfind(self.end) + 1
         at = text.find(self.begin, max(after, len(text) - self.longest))
         return None if at < 0 else line_start(text, at)
 
     def without(self, text):
-        """The text without the reports that are excused."""
+        """The text without the reports that EXCUSED ignores."""
         kept, at, done = [], 0, 0
         while (found := text.find(self.begin, at)) >= 0:
             begin = line_start(text, found)
@@ -92,14 +92,14 @@ class Kind:
 
 
 def line_start(text, at):
-    """Where the line begins that AT is in, or LINE_MAX before AT."""
+    """The offset of the line that contains AT, but at most LINE_MAX before AT."""
     since = max(0, at - LINE_MAX)
     begin = text.rfind("\n", since, at)
     return since if begin < 0 else begin + 1
 
 
 def line_end(text, at):
-    """Where the line ends that AT is in."""
+    """The offset of the end of the line that contains AT."""
     end = text.find("\n", at)
     return len(text) if end < 0 else end + 1
 
@@ -110,13 +110,13 @@ def of_other_locks(report):
 
 
 def others_race(report):
-    """A data race of the kernel's own: neither function is the driver's."""
+    """Whether a data race is in other code: neither function is the driver's."""
     return DRIVER not in report.partition("\n")[0]
 
 
 def only(*words):
-    """Whether each complaint in a report is one of these, and no function in it
-    the driver's."""
+    """A function that returns whether a report has only these complaints, and no function
+    of the driver."""
     return lambda report: DRIVER not in report and complains_only(report, words)
 
 
@@ -125,15 +125,15 @@ def complains_only(report, words):
 
 
 def task_shown(report):
-    """A task and where it sleeps, which may be in the driver."""
+    """Whether a report shows where a task sleeps. That may be in the driver."""
     return bool(TASK.search(report.partition("\n")[0])) and complains_only(
         report, ["Call Trace:"])
 
 
 ORDERS = Kind(ORDER, "</TASK>", 20000, of_other_locks)
 RACES = Kind("BUG: KCSAN: data-race in ", "=" * 20, 9000, others_race)
-# Traces that a command causes on purpose, by the words of --expect: a process is
-# killed as memory is short, sysrq-t or sysrq-w shows tasks, sysrq-c crashes.
+# Kernel traces that a command may cause on purpose, by their names in --expect: a process
+# is killed when memory runs out, sysrq-t or sysrq-w shows tasks, sysrq-c crashes.
 TASK = re.compile(r"task:\S+ +state:")
 CRASH = "crash"
 EXPECTED = {
@@ -147,8 +147,8 @@ EXPECTED = {
 # ---- mappings ----------------------------------------------------------------
 
 def reports(text):
-    """Where each report begins and ends, or None if it has not ended, and how many
-    it is: those that several CPUs make at once are one."""
+    """Yields (begin, end, count) of each report. END is None if the report is incomplete.
+    COUNT is above 1 if several CPUs printed reports at the same time."""
     begin = depth = count = at = 0
     for line in text.splitlines(True):
         if CUT in line:
@@ -166,7 +166,7 @@ def reports(text):
 
 
 def mappings(report):
-    """What the report says of mappings, a match per line."""
+    """Yields a match of MAPPING for each line of the report about a mapping."""
     for line in report.split("\n"):
         _, found, words = line.partition(DMA_API)
         kind = found and MAPPING.search(words)
@@ -175,8 +175,7 @@ def mappings(report):
 
 
 def others_mappings(report, count):
-    """A report, or COUNT that CPUs made at once: each of mappings that are no
-    error of the driver's."""
+    """Whether none of the COUNT interleaved reports in REPORT is an error of the driver."""
     kinds = [kind[1] for kind in mappings(report)]
     if len(kinds) != count or any(not OF_A_MAPPING.match(report, found.start())
                                  for found in TROUBLE.finditer(report)):
@@ -195,7 +194,7 @@ def without_others_mappings(text):
 
 
 def mappings_open(text):
-    """Where a report of mappings begins that has not ended, or may be one."""
+    """The offset of an incomplete report that is, or may become, one about mappings."""
     for begin, end, _ in reports(text):
         if not end and len(text) - begin < LONGEST_MAPPING and (
                 any(mappings(text[begin:])) or not TROUBLE.search(text, begin)):
@@ -210,8 +209,8 @@ def readable(data):
 
 
 class Console:
-    """A console log that grows: what of it was not judged yet. If STAMPED
-    only lines with the kernel's time count. FILE is the log if it is open."""
+    """A growing console log, and how far it was judged. If STAMPED, only lines with the
+    kernel's time count. FILE is the log if it is open."""
 
     def __init__(self, path, stamped=False, file=None):
         self.path = path
@@ -227,12 +226,12 @@ class Console:
         return readable(self.data(start))
 
     def locks_are_watched(self):
-        """The kernel reports one wrong order of locks at most, and watches none
-        after that; a report that is not the driver's counts too."""
+        """Whether the kernel still checks the order of locks. It stops after the first
+        report, also if that is not about the driver."""
         return ORDER.encode() not in self.data()
 
     def tail(self, lines=25):
-        """Its last lines, indented."""
+        """The last lines, indented."""
         text = readable(self.data(-TAIL))
         return "".join(f"    {line[:LINE_MAX]}\n" for line in
                        text.rstrip().split("\n")[-lines:])
@@ -243,17 +242,16 @@ class Console:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def expect(self, kinds):
-        """From now on these kinds of EXPECTED are no complaints. MET are those
-        that came."""
+        """Ignores these kinds of EXPECTED from now on. MET collects those that came."""
         self.expected = {name: EXPECTED[name] for name in kinds}
         self.met = set()
 
     def forget(self):
-        """Nothing that is there counts from now on."""
+        """Ignores all that was printed so far."""
         self.judged = self.size()
 
     def complaint(self, text):
-        """Where the first one begins and ends in a text, or None."""
+        """(begin, end) of the first complaint in a text, or None."""
         at = 0
         for line in text.split("\n"):
             stamp = STAMP.search(line) if self.stamped else None
@@ -265,12 +263,12 @@ class Console:
         return None
 
     def piece(self):
-        """What is to be judged next: whole lines, if they are not too long,
-        without a report that may go on."""
+        """The text to judge next: complete lines, unless they are too long, and no
+        report that may be incomplete."""
         data = self.data(self.judged, PIECE)
         end = data.rfind(b"\n") + 1
         data = data[:end] if end or len(data) < PIECE else data
-        # Latin 1: a character is a byte.
+        # In Latin 1 a character is one byte, so offsets in 'text' are offsets in 'data'.
         text = data.decode("latin-1")
         starts = [kind.open_at(text) for kind in (
             ORDERS, RACES, *self.expected.values())]
@@ -279,8 +277,8 @@ class Console:
         return data[:len(text[:mappings_open(text)])]
 
     def trouble(self):
-        """The first complaint since the last call with its surroundings. Of a
-        PIECE with a complaint no other one is reported."""
+        """The first complaint since the last call, with the text around it. Other
+        complaints in the same piece() are not reported."""
         end = self.size()
         while True:
             data = self.piece()
@@ -290,7 +288,7 @@ class Console:
                 return found
 
     def excerpt(self, text):
-        """The first complaint in a text with its surroundings, or None."""
+        """The first complaint in a text, with the text around it, or None."""
         text = without_others_mappings(text)
         for kind in (RACES, ORDERS):
             text = kind.without(text)

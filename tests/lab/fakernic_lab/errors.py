@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What can go wrong, by whose fault it is."""
+"""The exceptions of the launcher."""
 
 
 class LabError(Exception):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a machine boots: the project's own guest, or a disk of the user's.
 
-An image gives the arguments that make QEMU boot it. Neither is ever written
-to: any number of machines boot the same.
+An image returns the arguments with which QEMU boots it. No machine writes to an
+image, so any number of machines can boot the same one.
 """
 
 import base64
@@ -14,30 +14,31 @@ from pathlib import Path
 from . import places, versions
 from .errors import LabError
 
-# The first is the main one, the one of the image.
+# The first is the main kernel, which the image contains.
 KERNELS = versions.listed("kernel")
-# They look for mistakes of their drivers, which takes memory and time: one for
-# races, of which there are more with two CPUs.
+# Kernels that check their drivers, which costs memory and time. RACE_KERNEL looks for data
+# races and finds more with two CPUs.
 RACE_KERNEL = "kcsan"
 DEBUG_KERNELS = versions.listed("kernel", "watch")
-# Watch one access in a hundred instead of 4,000, for this many microseconds. In
-# the same time KCSAN then checks twenty times as many.
+# KCSAN watches one access in 100 instead of 4,000, for this many microseconds. In the same
+# time it checks twenty times as many accesses.
 OFTEN = "kcsan.skip_watch=100 kcsan.udelay_task=100 kcsan.udelay_interrupt=50"
-DEBUG_PATIENCE = 5          # by which they are slower
-# Those whose modules are not in the base, but on a disk of their own.
+DEBUG_PATIENCE = 5          # factor by which these kernels are slower
+# The modules of these kernels are on a disk of their own, not in the base.
 OTHER_KERNELS = KERNELS[1:]
-# no_timer_check: on a busy host an emulated timer may not tick in the moment
-# in which Linux looks whether it does, and panics.
-# An emulated guest may stand still for a while when its host is busy.
+# no_timer_check: Linux tests at boot whether the timer ticks, and panics if not. On a busy
+# host an emulated timer may tick too late for the test.
+# rcu_cpu_stall_suppress_at_boot: on a busy host an emulated CPU may stall for a while.
 COMMON = ("console=ttyS0 no_timer_check random.trust_cpu=on "
           "rcupdate.rcu_cpu_stall_suppress_at_boot=1")
 INSTALLED = Path("/usr/share/fakernic-lab/images")
 SECTOR = 512
-BOOT_MARK = b"\x55\xaa"          # of a disk with partitions
+BOOT_MARK = b"\x55\xaa"          # at the end of the first sector, if there are partitions
 
-# Runs the agent in an image that has systemd 256 and no agent: the unit comes
-# as a credential, the program on a disk. An image with an agent of its own is
-# left alone: a port has one reader. From /run itself Debian runs no program.
+# Runs the agent in an image that has systemd 256 and no agent. The unit is passed as a
+# credential and the program on a disk. The condition skips an image with an agent of its
+# own, because a port can have only one reader. The tmpfs is needed because Debian mounts
+# /run with noexec.
 UNIT = """[Unit]
 Description=Agent of fakernic-lab
 ConditionPathExists=!/usr/lib/systemd/system/fakernic-lab-agent.service
@@ -62,13 +63,12 @@ WANTS_TEXT = "[Unit]\nWants=fakernic-lab.service\n"
 def images():
     """The folder of the project's own guest: a checkout's, or the package's."""
     own = places.cache() / "images"
-    # A home that is another's has none: Path.exists() would raise.
+    # os.path.isdir(), because Path.exists() raises if the home is not accessible.
     return INSTALLED if INSTALLED.exists() and not os.path.isdir(own) else own
 
 
 def disk(path):
-    """The arguments of a read-only disk of raw bytes, which has its serial
-    number from its file's name."""
+    """The arguments of a read-only raw disk. Its serial number is the name of the file."""
     path = Path(path)
     node = path.name.partition(".")[0]
     return ["-blockdev", f"driver=file,node-name={node},read-only=on,"
@@ -93,7 +93,7 @@ class ProjectImage:
         if kernel in DEBUG_KERNELS:
             self.boot_timeout_s, self.memory = 600, 2048
             self.patience = DEBUG_PATIENCE
-            # Its reports of others are longer than what else is in the log.
+            # The reports about other drivers would overflow a smaller log.
             self.append += " log_buf_len=16M"
         if kernel == RACE_KERNEL:
             self.append += f" {OFTEN}"
@@ -120,7 +120,7 @@ class ProjectImage:
         kernel, initrd, *disks = self.parts
         words = [COMMON, "loglevel=5 panic=-1 mitigations=off nokaslr",
                  f"fakernic_host={name}", self.append]
-        # What only the project's tests need, where it was made.
+        # Files that only the project's tests need, if they were built.
         tests = images() / "guest-test.erofs"
         if tests.exists():
             words.append(f"fakernic_tests=vd{'abcd'[len(disks)]}")
@@ -131,8 +131,8 @@ class ProjectImage:
 
 
 class DiskImage:
-    """A bootable disk, qcow2 or raw, with systemd. KERNEL and INITRD replace
-    what its boot loader would load."""
+    """A bootable disk, qcow2 or raw, with systemd. With KERNEL, and perhaps INITRD, its
+    boot loader is not used."""
 
     boot_timeout_s = 600        # a whole Debian, emulated on a busy machine
     memory = 1024
@@ -164,7 +164,7 @@ class DiskImage:
             return "qcow2" if file.read(4) == b"QFI\xfb" else "raw"
 
     def root(self):
-        """Its root, as it usually is: the first partition, or all of it."""
+        """The usual device of the root file system: the first partition, or the whole disk."""
         with open(self.path, "rb") as file:
             sector = file.read(SECTOR)
         plain = self.format() == "raw" and sector[-2:] != BOOT_MARK
@@ -190,13 +190,13 @@ class DiskImage:
 
 
 def credential(name, text):
-    """The argument that hands systemd a credential."""
+    """The arguments that pass systemd a credential."""
     value = base64.b64encode(text.encode()).decode()
     return ["-smbios", f"type=11,value={name}={value}"]
 
 
 def write_tools(path):
-    """The disk, a tar, by which the agent comes into an image without it."""
+    """Writes the disk, a tar, that has the agent for an image without one."""
     program = places.tool("fakernic-lab-agent").read_bytes()
     info = tarfile.TarInfo("fakernic-lab-agent")
     info.size, info.mode = len(program), 0o755
@@ -205,7 +205,7 @@ def write_tools(path):
 
 
 def chosen(disk_file=None, kernel=None, initrd=None, append=""):
-    """The image that options name: a disk's, or the project's own."""
+    """The image that the options select: a disk, or the project's own guest."""
     if disk_file:
         return DiskImage(disk_file, kernel, initrd, append)
     if initrd:

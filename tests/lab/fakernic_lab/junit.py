@@ -12,8 +12,8 @@ def text_of(run):
 
 
 def write(file, verdict, runs):
-    """The report, into an open file; a failure that is no command's own is a case
-    "machines"."""
+    """Writes the report into an open file. A failure that no command caused becomes a test
+    case "machines"."""
     suite = ElementTree.Element("testsuite", name="fakernic-lab")
     for run in runs:
         case = ElementTree.SubElement(

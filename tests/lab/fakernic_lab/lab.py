@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A lab: machines on one wire, each with an RDMA device that is up.
 
-They are named node1, node2, …, know each other by these names, and see the
-folders of the host that they were given. What is left behind goes into a folder
-per machine.
+They are named node1, node2, … and can resolve these names. They see the folders of the
+host that MOUNTS names. The results of each machine go into a folder of its own.
 """
 
 import fcntl
@@ -32,9 +31,9 @@ from .waiting import Waiting
 
 NODES_MAX = 8
 PROCESSORS = os.cpu_count() or 1
-TIMELINE = "timeline"           # the folder with what is made of them
+TIMELINE = "timeline"           # the folder of the timeline's files
 OUT = "fakernic-lab.out"
-OUT_UP = "fakernic-lab.up"      # of machines that stay
+OUT_UP = "fakernic-lab.up"      # the same for machines that stay
 MARK = ".fakernic-lab"
 IN_USE_S = 5
 WORK = "/work"
@@ -47,7 +46,7 @@ UNSIGNED = ("the image's kernel loads no module whose signer it does not know "
             "(Secure Boot, or module.sig_enforce=1): 'mokutil --import "
             "/var/lib/dkms/mok.pub' in it, once, or boot it without these")
 
-# File -> what is asked of a machine at the end for it.
+# File of the results -> the command whose output it gets, at the end of a machine.
 LEFT_BEHIND = {
     "dmesg": "dmesg",
     "rdma-resource": "for kind in pd cq qp mr cm_id ctx srq; do "
@@ -59,8 +58,8 @@ LEFT_BEHIND = {
                "ethtool -S ${net##*/}; done",
 }
 
-# Its name, a line of /etc/hosts for each, what programs of infiniband-diags need,
-# and the command by which scripts wait for each other.
+# Sets the name of a machine and writes a line of /etc/hosts for each machine. Loads the
+# module that infiniband-diags needs. Installs fakernic-wait.
 INTRODUCE = """
 set -e
 hostname {name}
@@ -76,8 +75,8 @@ modprobe -q ib_umad || true
 """
 
 DRIVER_SAYS = "dmesg | grep -E 'fakernic [0-9a-f]{4}:[0-9a-f:.]+: '"
-QUOTED_MAX = 300                # of a guest's line
-# Where libibverbs finds providers: Debian's, or one that was built.
+QUOTED_MAX = 300                # characters of a guest's line in a message
+# Ends with 0 if libibverbs can find the provider: that of Debian, or one built in the image.
 HAS_PROVIDER = """
 for folder in /etc /usr/local/etc; do
     [ -e $folder/libibverbs.d/fakernic.driver ] && exit
@@ -99,8 +98,8 @@ msize=262144,cache=mmap {tag} {target}
 
 
 def occupy(mark, folder):
-    """Takes a folder by its open mark, which its machines keep open, too.
-    Those just ended may have it a moment longer."""
+    """Locks a folder through its open mark. Machines keep the mark open, so they hold the
+    lock too. A QEMU that was just killed may hold it for a moment."""
     deadline = time.monotonic() + IN_USE_S
     while True:
         try:
@@ -123,14 +122,14 @@ def empty(folder):
 
 
 def open_mark(path, _flags):
-    """Not through a link that something else has put there."""
+    """An opener that does not follow a symbolic link at PATH."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK |
                    os.O_CLOEXEC, 0o666)
 
 
 def prepare_out(folder):
-    """The empty folder for what is left behind, and its mark: it is in use
-    until that is closed. Never one with other things."""
+    """Empties the folder for the results. Returns it and its open mark; the folder is in
+    use until the mark is closed. Refuses a folder with other files."""
     folder = Path(folder)
     if folder.exists() and any(folder.iterdir()) and (
             not (folder / MARK).exists()):
@@ -146,8 +145,8 @@ def prepare_out(folder):
 
 
 def side_by_side(work, *each, at_once=PROCESSORS):
-    """WORK for each, as many at a time as there are processors. When one fails
-    the others are not waited for: they end with their machines."""
+    """Calls WORK for each in parallel, by default as many as there are processors. If one
+    call fails, does not wait for the others: they end with their machines."""
     pool = ThreadPoolExecutor(at_once)
     try:
         for one in as_completed([pool.submit(work, *arguments)
@@ -158,30 +157,30 @@ def side_by_side(work, *each, at_once=PROCESSORS):
 
 
 def ask_what_is_left(node):
-    """Leaves behind what a machine knows, if it still answers."""
+    """Writes the result files of a machine that still answers."""
     for name, script in LEFT_BEHIND.items():
         try:
             text = node.guest.run(script, 20).out
         except Exception:     # pylint: disable=broad-except
-            break             # a lost machine has its console
+            break             # a lost machine leaves its console only
         node.vm.folder.write(name, text)
 
 
 def last_words(error):
-    """In a line what a command that failed has said last, and how it ended."""
+    """The last output of a failed command and its exit code, in one line."""
     return " ".join(line[:QUOTED_MAX] for line in str(error).splitlines()[-2:])
 
 
 def why_not_bound(node):
-    """In a line what the driver has said of its device."""
+    """The last kernel messages of the driver about its device, in one line."""
     lines = [line.partition("fakernic ")[2][:QUOTED_MAX] for line in
              node.guest.run(DRIVER_SAYS).out.splitlines()]
     return "; ".join(lines[-2:]) or (
-        f"the driver has said nothing of it, see {node.vm.directory}/console")
+        f"the driver has logged no reason, see {node.vm.directory}/console")
 
 
 class Node:
-    """A machine of a lab whose RDMA device is up: see Guest and Port."""
+    """A machine of a lab. Once it is set up its RDMA device is up: see Guest and Port."""
 
     def __init__(self, lab, machine):
         self.lab = lab
@@ -218,8 +217,8 @@ class Node:
         return {**found, **self.lab.environment}
 
     def script(self, command):
-        """A command, a string for a shell or a list of words, in its
-        environment and folder."""
+        """A shell script that runs a command, a string or a list of words, in the
+        environment and the folder of this machine."""
         if not isinstance(command, str):
             command = shlex.join(map(str, command))
         exports = [self.port.gid_variables()] if self.port else []
@@ -229,19 +228,19 @@ class Node:
         return "".join(exports) + folder + command
 
     def start(self, command, timeout=60, **options):
-        """Start a command; its Job."""
+        """Start a command and return its Job."""
         return self.guest.start(self.script(command), timeout, **options)
 
     def run(self, command, timeout=60):
-        """Run a command to its end; its Result, whatever its exit code."""
+        """Run a command to its end and return its Result, whatever the exit code."""
         return self.start(command, timeout).wait()
 
     def check(self, command, timeout=60):
-        """Run a command that must succeed; its standard output."""
+        """Run a command that must succeed and return its standard output."""
         return self.run(command, timeout).check().out
 
     def faults(self, rules=""):
-        """Gives the device more fault rules; all it has, a line each."""
+        """Adds fault rules to the device. Returns all its rules, one a line."""
         if rules:
             set_fault(self.vm, rules)
         return text_of(self.vm)
@@ -250,17 +249,20 @@ class Node:
 class Lab:
     """Machines on one wire. As a context manager it starts and stops them.
 
-    MOUNTS are Mount objects; ENVIRONMENT is for all commands; WIRE_RULES are
-    fault rules for every end of the wire (relay.py) once all are up; with PCAP
-    a file gets all frames. WIRE may be "link", memory that they share: the rules
-    are then their cards', and PCAP is made at the end of what each has seen.
-    NETDEV, a -netdev of QEMU with {n} for a machine's number, joins them
-    to a network of the host's instead; machines of another host are on it, too,
-    if theirs have other numbers: FIRST is that of the first here. With STAYS
-    the machines outlive this process. FAULTS are pairs of a machine's name, or
-    None for all, and a rule for its device (qemu-hw/FAULTS.md); with RECORD each
-    device leaves the file "record" behind, for make_timeline(). TELL gets a line
-    now and then while they boot.
+    MOUNTS: Mount objects.
+    ENVIRONMENT: variables of all commands.
+    WIRE_RULES: fault rules for every end of the wire (relay.py), set when all are up.
+    PCAP: a file that gets all frames.
+    WIRE: "link" joins the machines by shared memory. The rules are then set in their
+    cards, and PCAP is merged at the end from the captures of all machines.
+    NETDEV: a -netdev of QEMU, in which {n} is a machine's number. It joins the machines
+    to a network of the host. Machines of another host can be on it if their numbers
+    differ; FIRST is the number of the first machine here.
+    STAYS: the machines outlive this process.
+    FAULTS: pairs of a machine's name, or None for all, and a rule for its device
+    (qemu-hw/FAULTS.md).
+    RECORD: each device writes the file "record", for make_timeline().
+    TELL: a function that gets a line now and then while the machines boot.
     """
 
     def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=None,
@@ -301,7 +303,7 @@ class Lab:
         self.tell = tell
         self.wire_rules = list(wire_rules)
         self.pcap = pcap and os.path.abspath(pcap)
-        self.captured = None        # what is made of the machines' captures
+        self.captured = None        # path of the merged capture, with shared memory
         self.netdev = netdev
         self.environment = environment or {}
         self.sockets = Path(sockets or places.socket_folder())
@@ -327,8 +329,8 @@ class Lab:
         raise AttributeError(name)
 
     def require_apart(self, out, sockets, pcap):
-        """No machine may write where the launcher does while they run, or, of
-        machines that stay, afterwards."""
+        """Raises a LabError if a machine could write where the launcher writes while the
+        machines run or, for machines that stay, when they end."""
         others = {sockets or tempfile.gettempdir():
                   "set FAKERNIC_LAB_STATE to a folder outside of it" if sockets
                   else "set TMPDIR to a folder outside of it"}
@@ -344,7 +346,7 @@ class Lab:
         self.await_boot()
 
     def await_boot(self):
-        """What is left of start() once all are launched."""
+        """The second part of start(), after launch()."""
         # As many machines boot at a time as there are processors.
         share = max(1, len(self.nodes) / PROCESSORS)
         since, up = time.monotonic(), []
@@ -376,12 +378,12 @@ class Lab:
             vm.close_monitor()
 
     def capturing(self):
-        """(machine, its card's address) of those that capture."""
+        """(machine, MAC address of its card) of all machines that capture frames."""
         return [(node.vm, mac(number)) for number, node in
                 zip(self.numbers, self.nodes)] if self.captured else []
 
     def join(self):
-        """The -netdev of each machine."""
+        """Connects the machines. Returns the -netdev option of each."""
         if self.netdev:
             return [self.netdev.replace("{n}", str(number))
                     for number in self.numbers]
@@ -394,7 +396,7 @@ class Lab:
         return netdevs
 
     def nics(self, number, name, netdev):
-        """The cards of a machine; it is known by the first."""
+        """The cards of a machine. Its name belongs to the address of the first."""
         return [Nic("fakernic", netdev, mac=mac(number),
                     **self.nic_properties(name))]
 
@@ -408,28 +410,28 @@ class Lab:
         return found
 
     def records_of(self, name):
-        """The files in which a machine's devices record."""
+        """The files to which the devices of a machine write their records."""
         return [self.out / name / RECORD] if self.record else []
 
     def records(self):
-        """All of them."""
+        """The record files of all machines."""
         return [path for node in self.nodes
                 for path in self.records_of(node.name)]
 
     def records_are_whole(self):
-        """Whether all frames are in them."""
+        """Whether the records contain both ends of every frame."""
         return not self.wire_rules and not self.netdev
 
     def make_timeline(self):
-        """Out of the records, in a folder beside the machines'; what was
-        found, a line each."""
+        """Makes the timeline from the records, in a folder of its own. Returns the result,
+        one finding a line."""
         model = files.make(
             {node.name: self.records_of(node.name)[0] for node in self.nodes},
             self.out / TIMELINE, True, self.records_are_whole())
         return files.verdict(model)
 
     def faults_missed(self):
-        """Those of FAULTS that nothing has hit, a line each."""
+        """The rules of FAULTS without a hit, one a line."""
         missed = []
         for node in self.nodes if self.faults else ():
             missed += [f"{node.name}: {line}"
@@ -456,8 +458,8 @@ class Lab:
 
     @contextmanager
     def explained(self, node):
-        """Inside the with a command that fails is told by what its image
-        lacks, if it is that."""
+        """Inside the with, the error of a failed command is replaced by one that explains
+        it, for example by what the image lacks."""
         try:
             yield
         except CommandFailed as error:
@@ -479,7 +481,7 @@ class Lab:
                 f"{self.image.lacks_driver}") from error
 
     def connect(self):
-        """They know each other by name, and have found each other."""
+        """Gives the machines their names and waits until they reach each other."""
         known = range(1, NODES_MAX + 1) if self.netdev else self.numbers
         names = "".join(f"{rdma.ip4(number)} node{number}\n"
                         f"{rdma.ip6(number)} node{number}-v6\n"
@@ -515,7 +517,7 @@ class Lab:
                 node.work = WORK
 
     def tell_what_is_lacking(self):
-        """Reports once for all machines what they lack without failing."""
+        """Reports what the machines lack although they are up, once for all of them."""
         lines = [f"your folder is not {WORK} in the machines: "
                  f"{LACKS_9P.format(release)}" for release in
                  {node.without_9p for node in self.nodes} - {None}]
@@ -543,33 +545,33 @@ class Lab:
     # ---- health ------------------------------------------------------------
 
     def judge(self):
-        """Raises the first complaint of a machine since the last call, or that
-        their wire is gone."""
+        """Raises GuestCrashed for the first complaint of a machine since the last call, or
+        if the relay has ended."""
         for node in self.nodes:
             node.vm.assert_healthy()
         if self.relay:
             self.relay.assert_alive()
 
     def expect(self, kinds):
-        """From now on these kernel traces (console.EXPECTED) are no complaints."""
+        """Ignores these kinds of kernel traces (console.EXPECTED) from now on."""
         for node in self.nodes:
             node.vm.console.expect(kinds)
 
     def traces_missed(self):
-        """Those of expect() that no machine has printed."""
+        """The traces of expect() that no machine has printed."""
         consoles = [node.vm.console for node in self.nodes]
         return sorted({name for log in consoles for name in log.expected} -
                       {name for log in consoles for name in log.met})
 
     def collect(self):
-        """Leaves behind what machines that still answer know. One that does
-        not answer is waited for, so all are asked at once."""
+        """Writes the result files of all machines that still answer. In parallel, because
+        a machine that does not answer costs its time limit."""
         with Waiting(lambda: "asking the machines what they know"):
             side_by_side(ask_what_is_left, self.nodes, at_once=NODES_MAX)
 
 
 def parse_mount(text):
-    """HOST:GUEST[:ro|:rw]; read-only by default."""
+    """The Mount of an option HOST:GUEST[:ro|:rw]; read-only by default."""
     match = re.fullmatch(r"(.+?):(/[^:]*)(?::(ro|rw))?", text)
     if not match:
         raise LabError(f"--mount {text}: want HOST:/GUEST, HOST:/GUEST:ro or "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Commands in the machines of a lab: their output as it comes, their end, and
-the verdict on all of it.
+"""Runs commands in the machines of a lab, prints their output as it comes, and judges
+how they end.
 """
 
 import os
@@ -18,12 +18,12 @@ WATCH_S = 0.2
 AFTER_FAILURE_S = 10
 # Time limit for the status of a QEMU, which may hang itself.
 LOOK_S = 5
-# A first command that listens by then is a server; see wait_until_ready().
+# The first command has this long to listen; see wait_until_ready().
 READY_S = 5
 CODE_TIMEOUT = 124
 CODE_LOST = 120
 CODE_MISSED = 1
-# What a report quotes of an output's end.
+# A report quotes at most this many bytes of the end of an output.
 END_MAX = 100000
 
 # Prints a line per listening TCP socket, and per rdma_cm id that listens.
@@ -84,8 +84,8 @@ class Run:
         self.show(stream, lines)
 
     def keep(self, data):
-        """In the file, which has a longest length, and of the end in memory: the
-        file is not read again."""
+        """Writes DATA to the file, up to its size limit, and keeps the end in memory,
+        because the file is not read again."""
         self.end = (self.end + data)[-END_MAX:]
         data = data[:FILE_MAX - self.kept]
         self.kept += len(data)
@@ -103,8 +103,8 @@ class Run:
             print_to("stderr" if stream == "err" else "stdout", text)
 
     def poll(self):
-        """Whether it has ended; raises when its machine is lost, or its output
-        cannot be kept."""
+        """Whether the command has ended. Raises an exception if the machine is lost or the
+        output cannot be written."""
         ended = self.code is None and self.job and self.job.ended.is_set()
         if self.refused:
             raise LabError(self.refused)
@@ -124,17 +124,17 @@ class Run:
             self.output.close()
 
     def skip(self):
-        """It does not run: there is nothing to talk to."""
+        """Does not run the command, because the first command has failed."""
         self.skipped = True
         self.finish(0)
 
     def text(self):
-        """The end of what it printed."""
+        """The end of the output."""
         return self.end.decode("utf-8", "replace")
 
 
 class Verdict:
-    """How a run has ended: its exit code, and one line why unless it is 0."""
+    """The result of a run: its exit code and, if that is not 0, one line with the reason."""
 
     def __init__(self, code, reason="", detail=""):
         self.code = code
@@ -143,9 +143,9 @@ class Verdict:
 
 
 def readiness(node, how):
-    """A shell script that ends when a command yet to start serves; None if
-    nobody is to wait. HOW is "auto" for anything that listens, a TCP port,
-    "cm", or a shell command that succeeds; "now" does not wait."""
+    """A shell script that ends when the server, which is not yet started, is ready. HOW is
+    "auto" (something listens), a TCP port, "cm" (an rdma_cm id listens) or a shell
+    command that succeeds when the server is ready. None for "now": do not wait."""
     if how == "now":
         return None
     test = how
@@ -160,7 +160,7 @@ def readiness(node, how):
 
 
 def wait_until_ready(lab, run, script, limit):
-    """Until the script has ended, or the command, or the time."""
+    """Waits until the script or the command has ended, or the time is over."""
     waiting = run.node.guest.start(script, max(1, int(limit)))
     while not run.poll() and waiting.poll() is None:
         lab.judge()
@@ -174,7 +174,7 @@ def first_failure(runs):
 
 
 def watch(lab, runs, deadline, limit):
-    """Until all have ended, or some time after one has failed."""
+    """Waits until all commands have ended, or for AFTER_FAILURE_S after one has failed."""
     while not all([run.poll() for run in runs]):
         lab.judge()
         if time.monotonic() > deadline:
@@ -187,7 +187,7 @@ def watch(lab, runs, deadline, limit):
 
 
 def end(runs, code):
-    """Ends what still runs."""
+    """Ends the commands that still run."""
     for run in runs:
         if run.code is None:
             if run.job:
@@ -196,7 +196,8 @@ def end(runs, code):
 
 
 def start_all(lab, runs, deadline, ready):
-    """Starts the first, and once it serves the others; unless it failed."""
+    """Starts the first command, and the others when it is ready. If it has failed, the
+    others are skipped."""
     first, *others = runs
     script = readiness(first.node, ready) if others else None
     first.start()
@@ -212,23 +213,23 @@ def start_all(lab, runs, deadline, ready):
 
 
 def paused(machine):
-    """In a line why a machine stands still, if it does."""
+    """One line with the reason why a machine is paused; empty if it runs."""
     try:
         status = machine.status(LOOK_S)
     except TimeoutError:
-        return (f"{machine.name} does not say whether it runs: its QEMU stands "
-                "still, or somebody is at its monitor\n")
+        return (f"{machine.name}: QEMU does not report the status: it is stopped, or "
+                "another program uses its monitor\n")
     except (OSError, QMPError):
         return ""
     if status == "running":
         return ""
     hint = {"io-error": ": its disk cannot be written to, perhaps because "
             "$TMPDIR is full"}.get(status, "")
-    return f"{machine.name} stands still ({status}){hint}\n"
+    return f"{machine.name} does not run (status: {status}){hint}\n"
 
 
 def late_verdict(late, reason):
-    """Of machines whose commands took too long."""
+    """The Verdict if commands in these machines took too long."""
     names = " and ".join(node.name for node in late)
     detail = "".join(f"the end of {node.name}'s console:\n"
                      f"{node.vm.console.tail(10)}{paused(node.vm)}"
@@ -237,8 +238,8 @@ def late_verdict(late, reason):
 
 
 def without_misses(verdict, *misses):
-    """The verdict, or if it is good another one: for a reason -> what should
-    have come and did not."""
+    """The verdict. If it is good and something expected did not come, a failure instead.
+    MISSES are pairs of a reason and the list of what did not come."""
     for reason, missed in misses:
         if missed and not verdict.code:
             return Verdict(CODE_MISSED, f"{reason}: {missed[0]}")
@@ -249,7 +250,7 @@ NO_TRACE = "no kernel trace came that --expect announces"
 
 
 def run_all(lab, commands, timeout, ready="auto", terminal=False, nodes=None):
-    """Runs a command per machine, of NODES if not of all; the Verdict and the
+    """Runs one command in each machine, or in each of NODES. Returns the Verdict and the
     Runs."""
     deadline = time.monotonic() + timeout
     runs = [Run(node, command, (24, 80) if terminal else None)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .errors import LabError
 
-# No file that QEMU or the wire writes, and no output of a command, is longer.
+# The limit of each file that QEMU or the relay writes, and of a command's output.
 FILE_MAX = 16 << 30
 CHUNK = 1 << 20
 # Control characters, which a terminal would obey.
@@ -30,7 +30,7 @@ def printable(text):
 
 
 def limit_files(pid):
-    """The process PID writes no file that is longer than FILE_MAX. A child must
+    """Limits the files that the process PID writes to FILE_MAX bytes. A child must
     ignore SIGXFSZ, as Python does: Popen(restore_signals=False)."""
     # It may have ended, or run as another user, whose limits are not ours.
     with suppress(ProcessLookupError, PermissionError):
@@ -45,8 +45,8 @@ def name_of(file):
 
 
 def contents(path, file=None, start=0, size=None):
-    """SIZE bytes, or all, of an open FILE, else of the regular file at PATH;
-    none if nothing is there. A negative START counts from the end."""
+    """Reads SIZE bytes, or all, of the open FILE, or without one of the regular file at
+    PATH. Returns no bytes if the file is missing. A negative START counts from the end."""
     if file is None:
         try:
             number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK |
@@ -69,8 +69,8 @@ def contents(path, file=None, start=0, size=None):
 
 
 class Folder:
-    """An open folder, which is no link; PATH is for messages and for its
-    user."""
+    """An open folder, which must not be a symbolic link. Its files are accessed through
+    the descriptor; PATH is for messages and for the caller."""
 
     def __init__(self, path):
         self.path = Path(path)
@@ -82,7 +82,7 @@ class Folder:
             os.close(self.fd)
 
     def create(self, name):
-        """A new file, open for reading and writing, without a buffer."""
+        """Creates a new file and returns it, open for reading and writing, unbuffered."""
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.fd)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -90,7 +90,7 @@ class Folder:
                     buffering=0)
 
     def write(self, name, data):
-        """A new file with this text, or these bytes."""
+        """Creates a new file with this text, or these bytes."""
         if isinstance(data, str):
             data = data.encode("utf-8", "replace")
         try:
@@ -106,7 +106,7 @@ class Folder:
 
 
 def contains(folder, path):
-    """Whether PATH is this folder or below it, by whatever name."""
+    """Whether PATH is this folder or below it. Symbolic links are resolved."""
     if not os.path.exists(folder):
         return False
     path = Path(path).resolve()

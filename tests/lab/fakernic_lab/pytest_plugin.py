@@ -2,14 +2,14 @@
 """The fixture "lab" for pytest: machines with RDMA, booted once and shared by
 the tests that want the same.
 
-    @pytest.mark.lab(count=3, mtu=9000)     # what Lab takes; 2 without it
+    @pytest.mark.lab(count=3, mtu=9000)     # arguments of Lab; count is 2 by default
     def test_mine(lab):
         server = lab.node1.start("./server_test")
         lab.node2.check("./client_test node1")
         assert server.wait().ok
 
-A complaint of a machine's kernel fails the test during which it came; a test
-that failed leaves no machines behind for the next. Options: --lab-image,
+A complaint of a machine's kernel fails the test during which it came. After a failed
+test the machines are not used again. Options: --lab-image,
 --lab-kernel, --lab-initrd, --lab-append, --lab-qemu, --lab-out.
 """
 
@@ -47,7 +47,7 @@ def pytest_configure(config):
 
 
 class Keeper:
-    """Holds the lab that is up."""
+    """Keeps the lab that is up, for the next tests."""
 
     def __init__(self, config):
         self.config = config
@@ -55,7 +55,7 @@ class Keeper:
         self.lab = None
 
     def get(self, **wanted):
-        """A lab, the one that is up if it is the same."""
+        """A Lab with these arguments: the one that is up, if its arguments are the same."""
         if self.lab and wanted == self.wanted and not self.lab.spoilt:
             return self.lab
         self.stop()
@@ -69,7 +69,7 @@ class Keeper:
         return lab
 
     def arguments(self, wanted):
-        """What Lab takes: of the mark, the options and the defaults."""
+        """The arguments of Lab, from the mark, the options and the defaults."""
         mounts = [parse_mount(text) for text in wanted.get("mounts", ())]
         if WORK not in (mount.target for mount in mounts):
             mounts.insert(0, Mount(os.getcwd(), WORK, implied=True))
@@ -83,7 +83,7 @@ class Keeper:
         return {**defaults, **wanted, "mounts": mounts}
 
     def tell(self, text):
-        """Among what pytest prints of its progress."""
+        """Prints a line between the progress lines of pytest."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter:
             reporter.ensure_newline()
@@ -107,7 +107,7 @@ def lab_keeper(request):
 
 @pytest.fixture
 def lab(lab_keeper, request):
-    """The machines of the test, healthy before and after it."""
+    """The machines of the test. They are checked for complaints before and after it."""
     mark = request.node.get_closest_marker("lab")
     try:
         found = lab_keeper.get(**{name: value for name, value in (
@@ -125,14 +125,14 @@ def lab(lab_keeper, request):
     missed = found.traces_missed()
     found.expect(())
     if missed:
-        pytest.fail(f"no kernel trace came that is expected: {missed[0]}",
+        pytest.fail(f"an expected kernel trace did not come: {missed[0]}",
                     pytrace=False)
 
 
 @pytest.fixture
 def fault(lab):
-    """fault(node, rule) lets a device misbehave till the test ends: it fails if
-    nothing has hit the rule."""
+    """fault(node, rule) sets a fault rule in a device until the test ends. The test fails
+    if the rule is not hit."""
     with ExitStack() as stack:
         yield lambda node, *rules: stack.enter_context(
             faults.armed(node.vm, *rules))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""QEMU's machine protocol, as much of it as is needed: commands, answers."""
+"""The parts of QEMU's machine protocol that the launcher needs: commands and answers."""
 
 import json
 import socket
@@ -28,7 +28,7 @@ class QMP:
         self.cmd("qmp_capabilities", within=greets_within)
 
     def answer(self, within):
-        """The next message that is not an event, however many of these come."""
+        """The next message that is not an event. The time limit includes skipped events."""
         deadline = time.monotonic() + within
         while True:
             left = deadline - time.monotonic()
@@ -43,8 +43,8 @@ class QMP:
                 return message
 
     def cmd(self, command, arguments=None, within=TIMEOUT_S):
-        """A command that must succeed; its return value. An OSError if that
-        does not come within so many seconds: use it no more then."""
+        """Runs a command that must succeed and returns its value. Raises an OSError if no
+        answer comes WITHIN that many seconds; then the connection cannot be used again."""
         self.sock.settimeout(within)
         json.dump({"execute": command, "arguments": arguments or {}}, self.file)
         self.file.write("\n")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Bringing the RDMA device of a guest up.
+"""Brings up the RDMA device of a guest.
 
-The same for fakernic and for Soft-RoCE over virtio-net (rxe), so that a test
-can be tried against, or run between, the two.
+Works alike for fakernic and for Soft-RoCE over virtio-net (rxe), so a test can
+run with either, or between the two.
 """
 
 import ipaddress
@@ -25,11 +25,11 @@ LOAD = {
 }
 
 NO_DEVICE = "no RDMA device with a network interface"
-# Prints "IBDEV NETDEV" once both are there, by the names that udev gives them: an
-# emulated Debian on a busy host is still booting when its agent is there.
+# FIND prints "IBDEV NETDEV" when both exist and udev has renamed them. Its time limit is
+# long, because the agent may run before an emulated Debian on a busy host has booted.
 FIND_S = 300
 PING_S = 20
-# Within which the kernel makes a GID of an address.
+# Time limit for the kernel to make a GID from an address.
 GID_S = 20
 FIND = """
 [ -e /run/udev/control ] && udevadm settle --timeout=240
@@ -61,7 +61,8 @@ done
 
 GID = re.compile(r"^(\d{1,3}) ([\da-f:]{39}) (.*)$", re.M)
 
-# Exports FAKERNIC_GID_INDEX and its like: by the addresses, and of the link's.
+# Exports FAKERNIC_GID_INDEX and FAKERNIC_GID_INDEX6, the indexes of the GIDs of the
+# addresses, and FAKERNIC_GID_INDEX_LL, that of the link-local address.
 GID_VARIABLES = """
 while read -r index gid kind; do
     case $gid$kind in
@@ -84,7 +85,7 @@ exit 1
 
 
 def ip4(number):
-    """The address of the machine NUMBER."""
+    """The IPv4 address of the machine NUMBER."""
     return f"{NETWORK4}.{number}"
 
 
@@ -92,9 +93,8 @@ def ip6(number):
     return f"{NETWORK6}:{number}"
 
 
-# Gives the interface its addresses, of the families that the kernel has, and
-# prints "no IPv6" if it has none. Each address becomes a GID, as does IPv6's
-# address of the link.
+# Sets the addresses of the interface. Prints "no IPv6" if the kernel lacks that. Each
+# address becomes a GID, and so does the link-local IPv6 address.
 ADDRESSES = """
 ip link set {netdev} up
 ip addr replace {ip4}/24 dev {netdev}
@@ -106,18 +106,18 @@ else
     echo no IPv6
 fi
 """
-# A device's name, as the kernel takes it and a terminal.
+# A device's name. Other names are refused, because names are used in scripts and shown.
 NAME = re.compile(r"[\w.:-]{1,64}", re.A)
 
 
 def gid_of(address):
-    """An IPv6 address as sysfs shows it."""
+    """The GID of an IPv6 address, as sysfs shows it."""
     return ipaddress.IPv6Address(address).packed.hex(":", 2)
 
 
 class Port:
-    """An RDMA port that is up: names and addresses of one guest. Its kernel may
-    lack IPv6."""
+    """An RDMA port that is up, with the names and addresses of its guest. The guest's
+    kernel may lack IPv6."""
 
     def __init__(self, vm, number, ibdev, netdev, ipv6=True):
         self.families = (4, 6) if ipv6 else (4,)
@@ -138,8 +138,8 @@ class Port:
                 GID.findall(text)]
 
     def gid_variables(self):
-        """A shell script that sets the variables of GIDs, as the interface has
-        its addresses then; without an address its variable is not set."""
+        """A shell script that sets the variables of GIDs from the addresses that the
+        interface has when it runs. A missing address leaves its variable unset."""
         cases = "".join(
             f"{gid_of(address)}*) "
             f"export FAKERNIC_GID_INDEX{name}=$index;;\n"
@@ -157,8 +157,8 @@ class Port:
         return self.index_of(self.ip(family))
 
     def index_of(self, address):
-        """The index of the RoCEv2 GID of an IP address of this guest, as soon
-        as there is one; else a LookupError."""
+        """Waits for the RoCEv2 GID of an IP address of this guest and returns its index.
+        Raises LookupError after GID_S seconds."""
         wanted = ipaddress.ip_address(address)
         if wanted.version == 4:
             wanted = ipaddress.ip_address(f"::ffff:{address}")
@@ -176,7 +176,7 @@ class Port:
         return self.ip4 if family == 4 else self.ip6
 
     def set_mtu(self, mtu):
-        """The interface's MTU; the path MTU that goes with it is smaller."""
+        """Sets the MTU of the interface. The path MTU of RDMA is smaller."""
         if mtu != self.mtu:
             self.guest.check(f"ip link set {self.netdev} mtu {mtu}")
             self.mtu = mtu
@@ -192,7 +192,7 @@ class Port:
 
 
 def bring_up(vm, number, driver="fakernic", mtu=None):
-    """Load the driver, give the interface addresses NUMBER; its Port."""
+    """Loads the driver, gives the interface the addresses of NUMBER, returns the Port."""
     names = vm.guest.check(LOAD[driver] + FIND, FIND_S).split()[-2:]
     if len(names) != 2 or not all(map(NAME.fullmatch, names)):
         raise GuestCrashed(f"{vm.name} names no RDMA device")
@@ -209,7 +209,7 @@ def bring_up(vm, number, driver="fakernic", mtu=None):
 
 
 def find_others(port, ports):
-    """Until all have answered this one, over both kinds of addresses."""
+    """Waits until PORT has reached all other PORTS by ping, by IPv4 and IPv6."""
     pings = [f"ping -c 1 -w {PING_S} {peer.ip(family)}" for peer in ports
              for family in port.families if peer is not port]
     if pings:
@@ -217,8 +217,8 @@ def find_others(port, ports):
 
 
 def bring_up_all(vms, driver="fakernic"):
-    """The ports of all guests, which know each other; DRIVER may be a tuple,
-    one per guest."""
+    """Brings up the ports of all guests and returns them when they reach each other.
+    DRIVER may be a tuple with one driver per guest."""
     drivers = (driver,) * len(vms) if isinstance(driver, str) else driver
     ports = [bring_up(vm, number, drivers[number - 1])
              for number, vm in enumerate(vms, start=1)]

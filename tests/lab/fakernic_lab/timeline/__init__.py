@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A timeline of work requests, out of what the devices of one host recorded.
+"""Makes a timeline of work requests from the records of the devices of one host.
 
-  files.py     which files are made, and of which work requests
+  files.py     selects the work requests and writes the files
   records.py   reads the files that the devices write
-  clock.py     when programs came where their marks say
-  wire.py      between which machines frames go, and what they bring
-  model.py     what belongs together; what must hold
-  steps.py     what each event is, and where the documents say so
+  clock.py     finds the times at which programs made their marks
+  wire.py      finds the machines between which frames go, and the bytes of data
+  model.py     finds events that belong together, and checks their order
+  steps.py     explains each event, with a quotation from the documents
   words.py     the names and the label of each event
-  picture.py   the picture of a work request
-  page.py      a page, text, a trace for Perfetto
-  pcapng.py    packets and the bus between them, for Wireshark
-  fakernic.lua how Wireshark shows what is on the bus
+  picture.py   draws a work request
+  page.py      writes a page, text, a trace for Perfetto
+  pcapng.py    writes packets and the bus between them, for Wireshark
+  fakernic.lua shows the bus in Wireshark
 
-Each knows only those below it; page.py nothing of pcapng.py.
+A file imports only files further down; page.py does not import pcapng.py.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The files of a timeline, and the work requests that they show."""
+"""Writes the files of a timeline and selects the work requests that they show."""
 
 from io import BufferedWriter
 from pathlib import Path
@@ -17,7 +17,8 @@ DISSECTOR = "fakernic.lua"
 
 
 def chosen(model):
-    """Of each kind the longest one without a fault, and the first with one."""
+    """The work requests to show: for each kind the longest one without a fault, and the
+    first one that a fault rule hit."""
     found = []
     for name in NAMES:
         clean, hit = [], []
@@ -33,7 +34,7 @@ def chosen(model):
 
 
 def write(model, out):
-    """All files, into the folder OUT."""
+    """Writes all files into the folder OUT."""
     requests = chosen(model)
     nodes = list(model.records)
     out.mkdir(parents=True, exist_ok=True)
@@ -50,8 +51,8 @@ def write(model, out):
 
 
 def make(paths, out=None, lost_is_fine=False, whole=True):
-    """The Model of records, node -> path, and its files in OUT; raises
-    RecordError. WHOLE is as for a Model."""
+    """Makes the Model of the records in PATHS, node -> path, and writes its files into
+    OUT. WHOLE is as for a Model. Raises RecordError."""
     records = {node: read(path, node, lost_is_fine)
                for node, path in paths.items()}
     lost = any(map(overwritten, records.values()))
@@ -68,7 +69,7 @@ def rests(events):
 
 
 def verdict(model):
-    """What was found, a line, and what does not fit, a line each."""
+    """A line with the totals, then a line for each problem."""
     completed = sum(1 for request in model.requests if request.visible)
     late = [f", {node}'s programs marked at most {lag / 1000:.1f} us late"
             for node, lags in model.lags.items()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is made of a model besides pictures: a page, text, and a trace for
-chrome://tracing and Perfetto."""
+"""Writes a model as a page, as text, and as a trace for chrome://tracing and
+Perfetto."""
 
 import html
 import json
@@ -12,7 +12,7 @@ from .words import Words
 
 
 def file_name(request):
-    """Of its picture: read.svg, read-lost.svg."""
+    """The file name of a work request's picture: read.svg, read-lost.svg."""
     what = request.what().lower().replace(" ", "-")
     lost = any(packet.lost() for packet in request.all_packets())
     end = "-lost" if lost else "-fault" if faults_of(request) else ""
@@ -141,7 +141,7 @@ ZOOMS = (("-", "smaller", "−"), ("+", "larger", "+"), ("0", "first size", "1:1
 
 
 def index(picture):
-    """All events of a picture, as links to them."""
+    """A list of links to all events of a picture."""
     links = []
     for number, (time, event, packet) in enumerate(picture.rows):
         words = html.escape(f"{time:.1f} us, {event.node} "
@@ -158,7 +158,8 @@ def drawing(height, parts):
 
 
 def section(picture, heading):
-    """A work request: its index, heads that stay in view, its picture."""
+    """The section of a work request: its index, column heads that stay in view, and its
+    picture."""
     name = picture.name
     return (f'<section id="{name}"><h2>{heading}</h2>{index(picture)}'
             f'<div class="heads">{drawing(HEAD, picture.heads())}</div>'
@@ -169,7 +170,7 @@ def section(picture, heading):
 
 
 def page(requests, nodes):
-    """One file that needs no other, of work requests between NODES."""
+    """A self-contained page about work requests between NODES."""
     choice, parts = [], []
     for number, request in enumerate(requests):
         picture = Picture(request, f"wr{number}")
@@ -206,7 +207,7 @@ SLICE_NS = 500
 
 
 def names_of(nodes):
-    """What the processes and threads of a trace are called."""
+    """The trace entries that name processes (machines) and threads (lanes)."""
     for pid, node in enumerate(nodes, start=1):
         yield {"ph": "M", "name": "process_name", "pid": pid,
                "args": {"name": node}}
@@ -218,7 +219,7 @@ def names_of(nodes):
 
 
 def flows_of(packets):
-    """Of each end of a packet: the beginnings and ends of arrows there."""
+    """(node, number of an event) -> the arrows that begin or end at this event."""
     found = defaultdict(list)
     for number, packet in enumerate(packets, start=1):
         if packet.rx:
@@ -231,9 +232,9 @@ def flows_of(packets):
 
 
 def slices(pid, events, flows):
-    """The events of a machine, each with the arrows that begin or end in it:
-    these belong to a slice by their thread and time. Slices of a thread must
-    not overlap, so one ends with the next."""
+    """The events of a machine as slices, and the arrows at them. An arrow belongs to the
+    slice with its thread and time. Slices of a thread must not overlap, so a slice ends
+    when the next one begins."""
     after = {}
     found = []
     for event in reversed(events):
@@ -251,7 +252,7 @@ def slices(pid, events, flows):
 
 
 def chrome(model):
-    """All events; packets as flows between the machines."""
+    """A trace of all events. Packets are flows (arrows) between the machines."""
     found = list(names_of(model.records))
     flows = flows_of(model.packets)
     for pid, events in enumerate(model.records.values(), start=1):

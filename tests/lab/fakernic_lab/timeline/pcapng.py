@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""pcapng out of a model: the frames of all machines as each of them sent or
-received them, with a comment, and between them what happened on each machine's
-bus. A machine is two interfaces, "node1" and "node1 bus"; all have the clock of
-the records, in nanoseconds (IETF draft-ietf-opsawg-pcapng, little-endian).
+"""Writes a model as pcapng (IETF draft-ietf-opsawg-pcapng, little-endian).
+
+The file has the frames that each machine sent or received, with comments, and the
+accesses on each machine's bus. A machine has two interfaces, "node1" and "node1
+bus". All times are those of the records, in nanoseconds.
 """
 
 import struct
@@ -32,7 +33,7 @@ def option(code, data):
 
 
 def block(kind, body, options=()):
-    """OPTIONS: pairs of a code and bytes."""
+    """A block of the file. OPTIONS: pairs of a code and bytes."""
     tail = b"".join(option(code, data) for code, data in options)
     if tail:
         tail += option(END, b"")

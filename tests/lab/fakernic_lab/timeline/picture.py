@@ -10,13 +10,13 @@ import statistics
 from .steps import STEPS
 from .words import Words, count
 
-INDEX_BYTES = 4         # reads of so few bytes are of a queue's index: left out
+INDEX_BYTES = 4         # DMA reads of at most 4 bytes read a queue's index: not shown
 WIDTH, ROW, GAP, HEAD, FOOT = 830, 22, 20, 42, 64
-# A mark shows where time jumps: by JUMP times the median of the rows' distances.
+# A time between two rows above JUMP times the median is shown as a jump.
 JUMP = 10
 LANES = {"CPU": 306, "memory": 346, "card": 386}        # at the requester
 TIME_END, LABEL_END, LABEL_BEGIN = 46, 294, 582
-# What an event is, by its mark: shape and colour differ, brightness too.
+# The mark of an event shows its kind. Marks differ in shape, colour and brightness.
 KINDS = {"fault": "fault", "timeout": "repair", "nak_tx": "repair",
          "nak_rx": "repair", "retry": "repair", "probe": "repair"}
 MARKS = {"event": '<circle class="event-mark" cx="{x}" cy="{y}" r="5"/>',
@@ -39,7 +39,8 @@ TIP = ('<defs><marker id="tip" viewBox="0 0 8 8" refX="12" refY="4" '
 
 
 def rows(request):
-    """(microseconds, event, packet) of a work request, from its doorbell on."""
+    """(microseconds, event, packet) for each row of a work request. Time 0 is its first
+    event."""
     found = request.events()
     start = found[0][0].time
     return [((event.time - start) / 1000, event, packet)
@@ -59,7 +60,7 @@ def title(request):
 
 
 def details(time, event, packet, words):
-    """All that is known of an event: place, time, arguments, documents."""
+    """The full description of an event: place, time, arguments, quotation."""
     step = STEPS[event.kind]
     return (f"{event.node} {step.lane}, {time:.1f} us. {step.sentence} "
             f"[{words.full(event, packet)}] {step.source()}")
@@ -71,7 +72,7 @@ def text_at(x, y, content, klass=""):
 
 
 class Picture:
-    """Draws a work request. NAME makes each event one that a page finds."""
+    """Draws a work request. With NAME each event gets an id to which a page can link."""
 
     def __init__(self, request, name=None):
         self.request, self.name = request, name
@@ -82,7 +83,7 @@ class Picture:
         self.places, self.jumps, self.height = self.find_places()
 
     def find_places(self):
-        """Of each row its y; of each jump of time its y and length; the end."""
+        """(y of each row, (y, microseconds) of each jump of time, total height)"""
         times = [time for time, _, _ in self.rows]
         steps = [after - before for before, after in zip(times, times[1:])]
         limit = JUMP * statistics.median(steps) if steps else 0
@@ -104,7 +105,7 @@ class Picture:
         return LABEL_END + LABEL_BEGIN - x
 
     def heads(self):
-        """Names of the machines and their lanes."""
+        """The column heads: names of the machines and their lanes."""
         parts = [text_at(TIME_END, HEAD - 8, "us", "end small")]
         for nodes, side in (([self.request.node], lambda x: x),
                             (self.peers or ["(no peer)"], self.mirror)):
@@ -125,7 +126,7 @@ class Picture:
         return "".join(parts)
 
     def event(self, number):
-        """A row: label, mark, and the details for a pointer or a reader."""
+        """A row: label, mark, and the details for a mouse pointer or a screen reader."""
         time, event, packet = self.rows[number]
         x, y = self.x(event), self.places[number]
         label = self.words.label(event, packet)
@@ -165,7 +166,7 @@ class Picture:
         return "".join(lines), "".join(labels)
 
     def body(self):
-        """Without heads and legend; as high as self.height."""
+        """The picture without heads and legend, self.height pixels high."""
         lines, labels = self.arrows()
         events = "".join(map(self.event, range(len(self.rows))))
         return self.lanes() + events + lines + labels
@@ -199,7 +200,7 @@ class Picture:
                 "between the cards are packets.</desc>")
 
     def file(self):
-        """A file that shows all of it."""
+        """The complete SVG file."""
         height = self.height + HEAD + FOOT + 22
         heading = f"{title(self.request)} ({self.request.name()})"
         return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} '

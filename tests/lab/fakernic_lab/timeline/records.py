@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The files that the device's recorder writes (property x-record): a header, a
-ring of entries, 64 bytes each, and a ring of the frames' bytes, described in
-qemu-hw/device/watch/record.h. What numbers mean stands in the file's header.
+"""Reads the files that the device's recorder writes (property x-record).
+
+A file has a header, a ring of entries of 64 bytes each, and a ring of the frames'
+bytes: see qemu-hw/device/watch/record.h. The header names the kinds of entries.
 """
 
 import mmap
@@ -15,7 +16,7 @@ HEADER = struct.Struct("<8sIIQQ6s2xQQ4040s")
 ENTRY = struct.Struct("<QQI11I")
 WAYS = ("in", "out", "loopback")
 
-# Opcodes of the BTH, without the service's bits.
+# Opcodes of the BTH, without the bits of the transport service.
 OPERATIONS = {
     0x00: "SEND FIRST", 0x01: "SEND MIDDLE", 0x02: "SEND LAST",
     0x03: "SEND LAST IMM", 0x04: "SEND ONLY", 0x05: "SEND ONLY IMM",
@@ -35,19 +36,20 @@ class RecordError(Exception):
 
 
 class Names:
-    """What the numbers in a file mean: by number of a kind its name, that of
-    its value or None, those of its arguments; points and actions of rules."""
+    """The names in a file's header. kinds: for each kind of entry its name, the name of
+    its value or None, and the names of its arguments. points, actions: of fault rules."""
 
     def __init__(self, path, text):
         lines = [line.split() for line in text.splitlines()]
         if len(lines) < 3 or min(map(len, lines)) < 2:
-            raise RecordError(f"{path}: nothing in it tells what it means")
+            raise RecordError(f"{path}: the header has no names of entries: the file is "
+                              "damaged")
         self.kinds = [(words[0], words[1] if words[1:2] != ["-"] else None,
                        words[2:]) for words in lines[:-2]]
         self.points, self.actions = lines[-2][1:], lines[-1][1:]
 
     def explain(self, fields):
-        """Numbers of a fault or a frame, in words."""
+        """Replaces numbers in the fields of a fault or a frame by their names."""
         for name, words in (("point", self.points), ("action", self.actions),
                             ("way", WAYS)):
             number = fields.get(name)
@@ -57,7 +59,7 @@ class Names:
 
 
 def opcode_name(opcode):
-    """Of a BTH."""
+    """The name of a BTH opcode."""
     operation = OPERATIONS.get(opcode & 0x1f)
     service = SERVICES.get(opcode & 0xe0)
     if operation and service:
@@ -66,8 +68,8 @@ def opcode_name(opcode):
 
 
 class Event:
-    """One entry: when, in which machine, what, with its arguments as
-    attributes; data: the bytes of a frame, None if they are lost."""
+    """An entry of a record: node (machine), number, time, kind, and its arguments as
+    attributes. data: the bytes of a frame, None if they were overwritten."""
 
     def __init__(self, node, number, time, kind, fields):
         self.node, self.number, self.time, self.kind = node, number, time, kind
@@ -92,7 +94,7 @@ class Event:
 
 
 class Record(list):
-    """The events of a device, the oldest first; mac: its address."""
+    """The events of a device, the oldest first. mac: the device's address."""
 
     def __init__(self, events, mac):
         super().__init__(events)
@@ -126,11 +128,12 @@ class File:
                               "damaged")
 
     def lost(self):
-        """How many events were overwritten."""
+        """The number of events that were overwritten."""
         return max(0, self.count - self.room)
 
     def entries(self, begin=0):
-        """(number, what is in it) of those from BEGIN on that are there."""
+        """Yields (number, contents) of the entries from BEGIN on that were not
+        overwritten."""
         for number in range(max(begin, self.lost()), self.count):
             yield number, ENTRY.unpack_from(
                 self.data, HEADER.size + number % self.room * ENTRY.size)
@@ -151,7 +154,7 @@ class File:
             yield event
 
     def frame(self, event):
-        """Its bytes, unless later ones are there by now."""
+        """The bytes of a frame; None if later frames have overwritten them."""
         if (event.offset + self.frames_room < self.frames or
                 event.len > self.frames_room):
             return None
@@ -164,7 +167,7 @@ class File:
 
 
 def overwritten(events):
-    """How many there were before these."""
+    """The number of overwritten events before these."""
     return min((event.number for event in events), default=0)
 
 

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What each event of a record is in the story of a work request: for a reader,
-and where the documents speak of it. tests/timeline looks that they do.
+"""Explains each kind of event in the course of a work request, and quotes the document
+that describes it. tests/timeline checks the quotations.
 """
 
 from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """LANE of the picture, a SENTENCE; the STOPS of qemu-hw/JOURNEY.md that it
-    belongs to, and the CHAPTER of firmware-spec/fakernic.rst whose words are
-    QUOTED."""
+    """The explanation of an event: its LANE in the picture, a SENTENCE, its STOPS in
+    qemu-hw/JOURNEY.md, and words QUOTED from a CHAPTER of firmware-spec/fakernic.rst."""
     lane: str
     sentence: str
     stops: tuple
@@ -17,7 +16,7 @@ class Step(NamedTuple):
     quoted: str
 
     def source(self):
-        """Where to read on."""
+        """The references to the documents."""
         words = f'The data sheet, "{self.chapter}": {self.quoted}'
         if self.stops:
             stops = ", ".join(map(str, self.stops))
@@ -25,7 +24,7 @@ class Step(NamedTuple):
         return words
 
 
-# By kind, which is record.c's.
+# Kind of event, as in record.c -> Step.
 STEPS = {
     "mark": Step(
         "CPU", "The program enters post_send, or poll_cq has "

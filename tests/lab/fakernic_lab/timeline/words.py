@@ -5,14 +5,14 @@ has as numbers. tests/timeline compares the names with the headers."""
 from .model import NONE, POLL, POST
 from .records import opcode_name
 
-# Of send WQEs, firmware-spec/include/fakernic/sq.h.
+# Opcodes of send WQEs: firmware-spec/include/fakernic/sq.h.
 WQE_OPCODES = {
     1: "SEND", 2: "SEND IMM", 3: "SEND INV", 4: "RDMA WRITE",
     5: "RDMA WRITE IMM", 6: "RDMA READ", 7: "RDMA READ INV",
     8: "ATOMIC CMP SWAP", 9: "ATOMIC FETCH ADD", 10: "ATOMIC MASKED CMP SWAP",
     11: "ATOMIC MASKED FETCH ADD", 12: "ATOMIC WRITE", 13: "FLUSH",
     14: "LOCAL INV", 15: "REG MR", 16: "BIND MW", 17: "NOP"}
-# Of completions, cq.h.
+# Opcodes of CQEs: cq.h.
 CQE_OPCODES = {
     1: "SEND", 2: "RDMA WRITE", 3: "RDMA READ", 4: "CMP SWAP", 5: "FETCH ADD",
     6: "MASKED CMP SWAP", 7: "MASKED FETCH ADD", 8: "ATOMIC WRITE", 9: "FLUSH",
@@ -26,7 +26,7 @@ STATUSES = {
     14: "LOC RDD VIOL ERR", 15: "REM INV RD REQ ERR", 16: "REM ABORT ERR",
     17: "INV EECN ERR", 18: "INV EEC STATE ERR", 19: "FATAL ERR",
     20: "RESP TIMEOUT ERR", 21: "GENERAL ERR"}
-# Of events, eq.h.
+# Types of EQEs: eq.h.
 EVENT_TYPES = {
     0: "NONE", 1: "COMPLETION", 2: "CQ ERROR", 3: "QP FATAL",
     4: "QP REQUEST ERROR", 5: "QP ACCESS ERROR", 6: "COMM ESTABLISHED",
@@ -34,12 +34,12 @@ EVENT_TYPES = {
     10: "LAST WQE REACHED", 11: "SRQ ERROR", 12: "SRQ LIMIT",
     13: "PORT ACTIVE", 14: "PORT ERROR", 15: "DEVICE FATAL",
     16: "PAGE REQUEST"}
-# Codes of a NAK, IBTA table 46; those of a receiver that is not ready are a time.
+# Syndromes of a NAK, IBTA table 46. RNR NAKs use a range of syndromes, for the timer.
 RNR, RNR_END = 0x20, 0x40
 NAKS = {0x60: "PSN sequence error", 0x61: "invalid request",
         0x62: "remote access error", 0x63: "remote operational error",
         0x64: "invalid RD request"}
-# A packet's name of the engine -> the standard's.
+# Word in an opcode name of records.py -> spelling of the standard.
 SPELLING = (("WRITE ", "RDMA WRITE "), ("READ ", "RDMA READ "),
             ("ATOMIC RDMA ", "ATOMIC "), ("FIRST", "First"),
             ("MIDDLE", "Middle"), ("LAST", "Last"), ("ONLY", "Only"),
@@ -58,7 +58,7 @@ def count(number, noun):
 
 
 def packet_name(opcode):
-    """As the standard writes it; RC is not named."""
+    """The name of a packet in the standard's spelling, without "RC"."""
     name = opcode_name(opcode).removeprefix("RC ")
     for ours, standard in SPELLING:
         name = name.replace(ours, standard)
@@ -66,14 +66,14 @@ def packet_name(opcode):
 
 
 def answer_name(syndrome):
-    """What is wrong, of an answer that is no ACK."""
+    """The name of a NAK's syndrome."""
     if RNR <= syndrome < RNR_END:
         return "receiver not ready"
     return named(NAKS, syndrome)
 
 
 def attempt_name(attempt):
-    """In front of a packet that is sent again."""
+    """The prefix of a retransmitted packet's label."""
     return {0: "", 1: "", 2: "again: "}.get(attempt, f"attempt {attempt}: ")
 
 
@@ -91,16 +91,16 @@ class Words:
         return f"PSN {ahead:+d}"
 
     def start(self):
-        """Which PSN is PSN +0."""
+        """A note with the PSN that labels call +0."""
         return "" if self.base is None else f"PSN +0 is {self.base}"
 
     def label(self, event, packet=None):
-        """One line; a picture shows the PSN of a sent packet at its arrow."""
+        """One line without the PSN of a sent packet, which a picture shows at its arrow."""
         maker = getattr(self, f"of_{event.kind}", None)
         return maker(event, packet) if maker else event.kind
 
     def full(self, event, packet=None):
-        """One line, without a picture."""
+        """One line for text, with the PSN of a sent packet."""
         label = self.label(event, packet)
         return (f"{label}, {self.psn(event.psn)}" if event.kind == "tx" else
                 label)
