@@ -167,7 +167,7 @@ def suites(quick):
         "packaged": vm_tests("packaged", "-m", "packaged"),
         "timeline": tests_in("timeline", limit=300),
         "bench": tests_in("bench", limit=300),
-        "lab": lab_tests("command", "hostile", "meeting", "outside",
+        "lab": lab_tests("action", "command", "hostile", "meeting", "outside",
                          "relay", "shared"),
         "lab-vm": lab_tests("machines", "lessons", "readme", "checkout",
                             limit=1500),
