@@ -34,13 +34,13 @@ from results import PATIENT, RXE, Result, number    # noqa: E402
 from rows import (QUICK, REACH, SHORT, SHORT_NOT, all_rows,     # noqa: E402
                   chosen_rows)
 
-# Of two builds of the device.
+# The devices that --old compares.
 COMPARED = ("stream", "link")
-# Of the rows that warm up, one per tool.
+# Sizes of the rows that warm up, one per tool.
 WARM_SIZES = (8, 65536, 1 << 20)
 # A row is skipped on a pair after this many failures in a row.
 ENOUGH = 2
-# Name -> rows, rows that are not, passes of a boot, boots, minutes at most.
+# Name -> rows, excluded rows, passes per boot, boots, maximum minutes.
 SELECTIONS = {
     "full": (("*",), (), 3, 2, 240),
     "short": (SHORT, SHORT_NOT, 5, 1, 60),
@@ -79,13 +79,13 @@ class Job:
                    for run in self.runs(cell, failed))
 
     def visits_of_row(self, row):
-        """Runs of the pair that has most."""
+        """The number of runs of a row by the pair with the most runs."""
         return max(len(self.runs((row.name, name), False)) +
                    len(self.runs((row.name, name), True))
                    for name in self.options.builds)
 
     def skipped(self, cell):
-        """Whether it failed too often: Soft-RoCE with many QPs would take hours."""
+        """Whether a cell failed too often. Soft-RoCE with many QPs would take hours."""
         failed = 0 if self.runs(cell) else len(self.runs(cell, True))
         return self.failures.get(cell, failed) >= ENOUGH
 
@@ -324,7 +324,7 @@ def settle(options):
 
 
 def begin(options, rows):
-    """The result that the job fills: a new one, or an earlier job's."""
+    """The result that the job fills: a new one, or that of an earlier job."""
     about = {"devices": list(options.builds), "rows": [row.name for row in rows],
              "binary": checksum(options.qemu),
              "old": checksum(options.old) if options.old else None}
@@ -332,7 +332,7 @@ def begin(options, rows):
     if options.resume and path.exists():
         result = json.loads(path.read_text(encoding="utf-8"))
         if result.get("asked") != about:
-            raise SystemExit(f"bench.py: {path} is of other rows, devices or "
+            raise SystemExit(f"bench.py: {path} has other rows, devices or "
                              "QEMU: start a new job without --resume")
         # The machine may have changed: measure its limits again.
         result.setdefault("limits resumed", []).append(limits())

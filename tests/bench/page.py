@@ -21,12 +21,12 @@ KEPT = HERE / "results.json"
 PAGE = HERE / "RESULTS.md"
 MARKED = re.compile(r"(<!-- begin page.py -->\n).*?(<!-- end page.py -->\n)",
                     re.S)
-# What a run keeps of its numbers, and how exactly.
+# The numbers that the file keeps for each run, and their significant digits.
 NUMBERS = ("MB/s", "k/s", "median", "mean", "p99", "p99.9", "frames back")
 DIGITS = 6
 DEVICES = (RXE, "stream", "link", "null")
 NULL_ROW = "write-64"
-# (row, key, what the page calls it); of a latency less is better.
+# (row, key, name on the page). For a latency less is better.
 HEADLINES = (
     ("write-64", "k/s", "WRITE, 64 bytes, thousand/s"),
     ("write-64-q1000", "k/s", "WRITE, 64 bytes, 1,000 QPs, thousand/s"),
@@ -54,7 +54,7 @@ def kept_run(run):
 
 
 def kept(result, engine):
-    """A result with the runs and numbers that the page needs."""
+    """The parts of a result that the page needs."""
     rows = {row: {name: [kept_run(run) for run in runs]
                   for name, runs in devices.items()
                   if name.removesuffix(PATIENT) in DEVICES and
@@ -67,7 +67,7 @@ def kept(result, engine):
 
 
 def written(value, depth):
-    """JSON of which only the outer DEPTH levels have lines of their own."""
+    """JSON in which only the outer DEPTH levels are split into lines."""
     if not depth or not isinstance(value, dict):
         return json.dumps(value)
     inner = ",\n".join(f"{json.dumps(key)}: {written(one, depth - 1)}"
@@ -100,7 +100,7 @@ def headlines(result):
 
 
 def tables(result):
-    """Markdown: the headlines, this machine's limits, the engine alone."""
+    """The tables in Markdown: the headlines, this machine's limits, the engine alone."""
     after = result.found["limits after"]
     return "\n".join([
         *reach.table(("what", "Soft-RoCE", "stream", "link", "stream / Soft-RoCE",
@@ -113,7 +113,7 @@ def tables(result):
 
 
 def page_with(text, page):
-    """PAGE with TEXT between its markers."""
+    """PAGE with TEXT inserted between its markers."""
     if not MARKED.search(page):
         raise SystemExit(f"page.py: {PAGE}: no markers 'begin page.py' and "
                          "'end page.py'")

@@ -180,7 +180,7 @@ class Figure:
             self.text(MARGIN, end + 3 * FONT + 14, self.legend), '</svg>', ""])
 
     def described(self):
-        """What the figure shows, in words."""
+        """The numbers of the figure as a text."""
         return "; ".join(
             f"{name}: " + ", ".join(
                 f"{NAMES.get(line.device, line.device)} {line.text}" +
@@ -190,7 +190,7 @@ class Figure:
 
 
 def figures(result):
-    """(name, SVG) of each figure with something in it."""
+    """Yields (name, SVG) of each figure that is not empty."""
     figure = Figure("RDMA throughput, path MTU 4096",
                     "MB/s, logarithmic; bar: all runs",
                     "tick: wanted; dashed: limit of UNIX datagrams")
@@ -213,7 +213,7 @@ def figures(result):
 
 
 def draw(path):
-    """Draws what there is; the files."""
+    """Draws the figures of a result. Returns the files."""
     source, made = Path(path), []
     for name, text in figures(Result.read(source)):
         made.append(source.with_name(f"{source.stem}-{name}.svg"))

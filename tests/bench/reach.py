@@ -26,12 +26,12 @@ UNKNOWN = "not measured"
 # ---- numbers: (median, least, greatest), or None --------------------------------
 
 def over(found, by):
-    """Each of them by a number that may be unknown."""
+    """The numbers of FOUND divided by BY, each of which may be unknown (None)."""
     return found and by and tuple(value / by for value in found)
 
 
 def times(result, row, wire, key, fast=max):
-    """How many times as fast as Soft-RoCE at its best."""
+    """The speed relative to Soft-RoCE's better median."""
     mine = result.spread(row, wire, key)
     base = result.median(row, result.best(row, RXE, key, fast), key)
     if not mine or not base or not all(mine):
@@ -43,12 +43,12 @@ def times(result, row, wire, key, fast=max):
 
 
 def share(result, row, of, wire, key):
-    """The part of another row's median."""
+    """The numbers of a row relative to the median of the row OF."""
     return over(result.spread(row, wire, key), result.median(of, wire, key))
 
 
 def inner(result, row, wire, key, by):
-    """One median by another; the spread is that of each run's own."""
+    """The ratio of two medians of a row. The spread is that of the ratios of each run."""
     found = [run[key] / run[by] for run in result.runs(row, wire)
              if key in run and run.get(by)]
     if not found:
@@ -58,8 +58,8 @@ def inner(result, row, wire, key, by):
 
 
 def cell(found, wanted, form, before="", after="", more=True):
-    """Numbers for the table, in bold if the median falls short; WANTED may be
-    None, and MORE says whether more is better."""
+    """A cell of the table, in bold if the median misses WANTED, which may be None. MORE:
+    more is better."""
     if not found:
         return UNKNOWN
     middle, least, greatest = (f"{before}{value:{form}}" for value in found)
@@ -70,7 +70,7 @@ def cell(found, wanted, form, before="", after="", more=True):
 
 
 def single(value, wanted, form, more=True):
-    """The same of a number that was measured once."""
+    """The same for a number that was measured once."""
     text = format(value, form)
     return text if (value >= wanted if more else value <= wanted) else (
         f"**{text}**")
@@ -79,7 +79,7 @@ def single(value, wanted, form, more=True):
 # ---- rows: what, wanted, stream, link ---------------------------------------------
 
 def bandwidth(result):
-    """64 KiB and 1 MiB on one QP."""
+    """Rows for 64 KiB and 1 MiB on one QP."""
     limit = result.limits.get(DATAGRAMS, 0) * 1e3
     for size in (65536, 1 << 20):
         for verb in ONE_WAY:
@@ -95,7 +95,7 @@ def bandwidth(result):
 
 
 def many(result):
-    """The same on 8 and 64 QPs, against one; and a thousand."""
+    """Rows for the same sizes on 8 and 64 QPs relative to one QP, and for 1,000 QPs."""
     for size in (65536, 1 << 20):
         for verb in ONE_WAY:
             for qps in QPS[1:]:
@@ -110,7 +110,7 @@ def many(result):
 
 
 def rates(result):
-    """64 bytes."""
+    """Rows for 64 bytes."""
     null = result.median("write-64", "null", "k/s")
     for verb in ONE_WAY:
         row = f"{verb}-64"
@@ -124,7 +124,7 @@ def rates(result):
 
 
 def latencies(result):
-    """8 bytes."""
+    """Rows for the latency of 8 bytes."""
     for verb in ("send", "read", "atomic", "write"):
         row = f"{verb}-lat"
         wanted = wanted_times(row)
@@ -144,7 +144,8 @@ def latencies(result):
 
 
 def faults(result, wire):
-    """Of all runs without an RNR NAK, which perftest makes itself."""
+    """Retransmissions and errors in all runs without an RNR NAK. perftest itself causes
+    RNR NAKs."""
     runs = [run.get("faults", {}) for row in result.rows.values()
             for run in row.get(wire, [])]
     runs = [run for run in runs if not any("rnr" in name for name in run)]
@@ -155,7 +156,7 @@ def faults(result, wire):
 
 
 def others(result):
-    """Polling, faults, ACKs, TCP."""
+    """Rows for polling, faults, ACKs and TCP."""
     poll, events = "pingpong-poll", "pingpong-events"
     yield ("ibv_rc_pingpong polling / -e", "1 | 1", *(
         cell(share(result, poll, events, wire, "mean"), 1, ".2f", more=False)
@@ -171,7 +172,7 @@ def others(result):
 
 
 def engine(found):
-    """Rows of a result of bench-engine: what, wanted, what the engine does."""
+    """Rows from a result of bench-engine: name, target, result."""
     memory = found["memory"]
 
     def best(**wanted):
@@ -198,7 +199,7 @@ def engine(found):
 # ---- the table ------------------------------------------------------------------
 
 def about(result):
-    """Of what build and job it is, in a line."""
+    """One line about the build and the job."""
     machine = result.found["machine"]
     runs = [run for row in result.rows.values() for name in WIRES
             for run in row.get(name, [])]
@@ -213,7 +214,7 @@ def about(result):
 
 
 def table(head, rows):
-    """Lines of Markdown."""
+    """A table as lines of Markdown."""
     return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
             *("| " + " | ".join(text.replace("|", "\\|") for text in row) + " |"
               for row in rows)]

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A result of bench.py: its medians and spreads."""
+"""Computes medians and spreads from a result of bench.py."""
 
 import json
 import statistics
 from pathlib import Path
 
-# Soft-RoCE's default ACK timeout is 67 ms, so slow runs measure retransmissions. It
-# runs again with a timeout of a second; the better of the two counts.
+# With Soft-RoCE's default ACK timeout of 67 ms slow runs measure retransmissions. It runs
+# again with a timeout of one second, and the better result counts.
 PATIENT = " -u 18"
 RXE = "rxe"
-# Of threads: each machine's main loop, its virtual CPUs, others.
+# Kinds of threads: the main loop of a machine, its virtual CPUs, others.
 KINDS = ("main", "cpu", "other")
 
 
@@ -28,8 +28,8 @@ WIRES = ("stream", "link")
 
 
 def wanted_times(row):
-    """How many times as fast as Soft-RoCE a row of one QP is to be over each of
-    WIRES; empty: no such target."""
+    """The targets of a row with one QP: factors relative to Soft-RoCE, one for each of
+    WIRES. Empty: the row has no target."""
     verb, size, *more = row.split("-")
     if size == "lat":
         return (10, 20) if verb == "write" else (10, 50)
@@ -55,27 +55,27 @@ class Result:
         return self.rows.get(row, {}).get(device, [])
 
     def median(self, row, device, key):
-        """None: not measured, or no run finished."""
+        """The median; None if no run finished."""
         found = values(self.runs(row, device), key)
         return statistics.median(found) if found else None
 
     def spread(self, row, device, key):
-        """(median, least, greatest), or None."""
+        """(median, least, greatest); None if no run finished."""
         found = values(self.runs(row, device), key)
         if not found:
             return None
         return statistics.median(found), min(found), max(found)
 
     def best(self, row, device, key, fast=max):
-        """The name under which a device has the better median: its own, or the one
-        with the longer ACK timeout; FAST: max or min."""
+        """The name with the better median: the device's own name, or the one for runs with
+        the longer ACK timeout. FAST: max if more is better, or min."""
         names = [name for name in (device, device + PATIENT)
                  if self.median(row, name, key) is not None]
         return fast(names, key=lambda name: self.median(row, name, key),
                     default=device)
 
     def times(self, row, device, key, fast=max, base=RXE):
-        """How many times as fast as BASE at its best; None: unknown."""
+        """The speed relative to the better median of BASE; None: unknown."""
         mine = self.median(row, device, key)
         other = self.median(row, self.best(row, base, key, fast), key)
         if not mine or not other:
@@ -83,7 +83,7 @@ class Result:
         return mine / other if fast is max else other / mine
 
     def wanted(self, row, device, key, fast=max):
-        """The number that a device is to reach; None: no target, or unknown."""
+        """The target of a device; None: no target, or unknown."""
         factors = dict(zip(WIRES, wanted_times(row)))
         base = self.median(row, self.best(row, RXE, key, fast), key)
         if device not in factors or not base:
@@ -92,6 +92,6 @@ class Result:
                 base / factors[device])
 
     def share(self, row, of, device, key):
-        """The part of another row's number."""
+        """The median of a row relative to that of the row OF; None: unknown."""
         mine, other = (self.median(name, device, key) for name in (row, of))
         return None if mine is None or not other else mine / other

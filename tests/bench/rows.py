@@ -11,42 +11,42 @@ KIB, MIB = 1 << 10, 1 << 20
 VERBS = ("write", "read", "send", "atomic")
 SIZES = (64, 4 * KIB, 64 * KIB, MIB)
 ATOMIC = 8                      # an atomic has no other size
-SMALL = 8                       # of a latency, where bandwidth has 64
+SMALL = 8                       # smallest size of a latency
 QPS = (1, 8, 64)
 MANY = 8                        # more QPs than that
-# As many connections as a server has, against few, with as many work requests on
-# each as engine.c posts with a thousand.
+# As many QPs as a busy server has, compared with few QPs. Each has as many outstanding work
+# requests as in engine.c with 1,000 QPs.
 THOUSAND, THOUSAND_DEPTH = 1000, 16
 MANY_QPS = f"write-64-q{THOUSAND}"
 MANY_QPS_PARTNER = f"write-64-q{MANY}-t{THOUSAND_DEPTH}"
 PATH_MTUS = (1024, 4096)
 USUAL_MTU = PATH_MTUS[-1]
 PINGPONG_ROUNDS = 1000
-# Time of a run of bandwidth, and its limit where a slow device needs longer to
-# finish enough messages.
+# Duration of a bandwidth run, and its limit for a device that is too slow to finish enough
+# messages in that time.
 SECONDS, SECONDS_MOST = 2, 12
-# Path MTU -> bytes a second that Soft-RoCE moves here at least; and how many
-# messages of each QP it has to finish.
+# Path MTU -> minimum rate of Soft-RoCE on this machine, in bytes per second. And the number
+# of messages that it must finish on each QP.
 SLOW_RATES = {1024: 4e6, 4096: 10e6}
 SLOW_TIMES = 3
-# Size -> rounds of a latency: of fakernic, and of Soft-RoCE, whose rounds take ten
-# times as long or more.
+# Size -> rounds of a latency run of fakernic, and of Soft-RoCE, whose rounds take at least
+# ten times as long.
 ROUNDS = {SMALL: (2000, 1000), 4 * KIB: (2000, 500), 64 * KIB: (1000, 100),
           MIB: (300, 10)}
-# Per QP: with 64 QPs perftest's 512 exceed Soft-RoCE's CQ.
+# Receives per QP. With 64 QPs perftest's default of 512 would exceed Soft-RoCE's CQ.
 RECEIVES = " -r 256"
-# perftest's columns: of both kinds, of bandwidth tools, of latency tools with the
-# rounds that each number needs.
+# Columns of perftest: of all tools, of bandwidth tools, and of latency tools, these with
+# the rounds that each number needs.
 ITERATIONS = 1
 BW_AVERAGE, BW_RATE = 3, 4
 LATENCY = {"median": (4, 5), "mean": (5, 5), "p99": (7, 100),
            "p99.9": (8, 1000)}
-# QPs that a guest creates and connects in a second at least.
+# Minimum number of QPs that a guest creates and connects per second.
 CONNECTS = 20
-# Selections: the most important rows in three minutes,
+# Selections of rows: the most important ones, which take three minutes;
 QUICK = ("write-64", "send-64", "write-65536", "read-65536", "send-65536",
          "write-lat", "send-lat", "read-lat")
-# the rows of the results page and of the targets,
+# the rows of the results page and of the targets;
 REACH = ("*-lat", "pingpong-*", "tcp", "write-64", "read-64", "send-64",
          "write-4096", "write-65536*", "read-65536*", "send-65536*", "*-1048576",
          "*-1048576-q8", "*-1048576-q64", MANY_QPS, MANY_QPS_PARTNER)

@@ -32,7 +32,7 @@ put "$here/guest/devices.mak" \
 put "$here/guest/instrumentation-filter" \
     "$qemu/scripts/oss-fuzz/instrumentation-filter-template"
 
-# The last statement of the file, however often this runs.
+# Append the statement once, however often this script runs.
 meson=$qemu/tests/qtest/fuzz/meson.build
 {
     sed '/^specific_fuzz_ss.add(when: .CONFIG_FAKERNIC/,$d' "$meson"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """
-Who calls whom, file by file, as the object files say.
+Finds which file calls which, from the symbols of the object files.
 
 A file calls another if its object needs a symbol of the other: for a call, in a
 table of functions, or for a variable. Static inline functions count

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """
-The laws of the code and their self-test: prints TAP, exits 1 when one is broken.
+Checks the laws of the code and runs their self-test. Prints TAP; exits 1 if one fails.
 
     check.py            all laws
-    check.py LAW...     these, by their functions' names in laws.py
-    check.py --tighten  strike off known.py what is true by now
+    check.py LAW...     these laws, by the names of their functions in laws.py
+    check.py --tighten  remove from known.py the violations that no longer exist
 """
 
 import sys

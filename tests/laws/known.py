@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """
-What does not obey its law yet. These lists only shrink: a set of keys, or the
-number of complaints there may be at most.
+Known violations of the laws: for each law a set of keys, or the maximum number of
+complaints. The lists must not grow.
 """
 
 PENDING = 'pending'

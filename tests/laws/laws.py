@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """
-The laws: how the code is built, proved on the code. Each takes a Tree and
-returns (key, complaint) pairs, none when it holds; its docstring says what it
-proves. known.py has what does not hold yet.
+The laws: rules about the structure of the code. Each function takes a Tree and
+returns (key, complaint) pairs, none if the law holds. Its docstring states the law.
+known.py has the known violations.
 """
 
 import ast

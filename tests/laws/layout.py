@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """
-Indentation and spacing of the C files, as clang-format has them.
+Indentation and spacing of the C files, by clang-format.
 
-The writer breaks the lines and aligns columns; clang-format says how a line is
-indented and where its blanks are. So of what it proposes a line is taken when it
-holds the same words as the writer's, stays within 80 columns, and is neither of
-a macro nor the rest of a comment that began behind code. Of a line with columns,
-that is more than one blank in a row, only the indentation is taken.
+The author breaks lines and aligns columns. clang-format decides the indentation and
+the blanks of a line. Its line replaces the author's if both have the same words and it
+fits into 80 columns. Lines of macros, and of comments that begin after code, are not
+changed. In a line with columns (several blanks in a row) only the indentation changes.
 
-Comments that are longer than a line are filled again, rulers are cut.
+Comments with a line that is too long are filled again, and rulers are cut.
 """
 
 import difflib

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""All interleavings of the protocol by which a ring's ends signal each other
-(qemu-hw/link/ring.h), on processors that delay stores (x86's TSO): nobody may
-sleep for ever beside a frame, nor wait for ever beside room. Prints TAP.
+"""Checks all interleavings of the protocol by which the two ends of a ring signal each
+other (qemu-hw/link/ring.h), on processors that delay stores (x86's TSO). A reader must
+not sleep forever while there is a frame, and a writer must not wait forever while there
+is room. Prints TAP.
 
-Both halves at once: a reader without frames, and a writer without room, whom a
-ring of few frames makes. Mutants, each without one piece of the protocol, must
-be found wrong. What link.c has beside it to be on the safe side, a writer's look
-for the time, is not here.
+Both halves are checked together: a reader that has no frames, and a writer that has no
+room, because the ring holds few frames. Mutants, each without one part of the protocol,
+must fail. The additional time check of the writer in link.c is not modelled.
 
-Of time there is only what may or may not have passed: whether a poll is recent
-to the writer, and whether the guest still polls when the reader looks.
+The model has no clock. Two conditions that depend on time may be true or false at any
+time: whether a poll is recent, and whether the guest still polls when the reader looks.
 """
 
 import sys
@@ -24,19 +24,19 @@ class Rules:
     def __init__(self, frames=3, room=None, polls=0, reminders=0, **without):
         self.frames = frames
         self.room = room or frames  # frames that the ring holds
-        self.polls = polls          # of the reader's guest
-        self.reminders = reminders  # the writer looks again: its guest polls
+        self.polls = polls          # number of polls by the reader's guest
+        self.reminders = reminders  # number of times that the writer looks again
         self.writer_barrier = True
         self.reader_barrier = True
-        self.looks = True           # the reader, once more before it sleeps
+        self.looks = True           # the reader looks again before it sleeps
         self.tickets = True
-        self.timer = True           # it looks for the end of the polls
-        self.clears = True          # a guest stopped polling
-        self.ticket_first = True    # a recent poll hides no ticket
-        self.told_apart = True      # polls and tickets that were signalled
-        self.room_barrier = True    # of the writer, without room
-        self.freed_barrier = True   # of the reader, that has made some
-        self.room_looks = True      # the writer, once more before it waits
+        self.timer = True           # the reader looks whether polls have ended
+        self.clears = True          # ... and then clears its word for polls
+        self.ticket_first = True    # a recent poll does not hide a ticket
+        self.told_apart = True      # signals for polls and tickets are separate
+        self.room_barrier = True    # of a writer without room
+        self.freed_barrier = True   # of a reader that has freed room
+        self.room_looks = True      # the writer looks again before it waits
         self.room_tickets = True
         assert all(hasattr(self, name) for name in without)
         self.__dict__.update(without)
@@ -44,18 +44,18 @@ class Rules:
 
 # A state: (memory, buffers, writer, reader, signals) with
 #   memory   (tail, asleep, polled, head, wants_room)
-#   buffers  per end, the stores that the other does not see yet
+#   buffers  for each end, the stores that the other end does not see yet
 #   writer   (step, frames put, reminders left, ticket reported last,
 #            poll reported last, its own ticket)
 #   reader   (step, head, ticket, polls left, whether its guest polls, the
 #            writer's ticket reported last, whether it has taken something)
-#   signals  under way to each end
+#   signals  number of signals on their way to each end
 
 TAIL, ASLEEP, POLLED, HEAD, WANTS = range(5)
 
 
 def load(state, end, word):
-    """What an end sees: its own stores first."""
+    """The value that an end reads: its own delayed store, or else the memory."""
     memory, buffers = state[0], state[1]
     for name, value in reversed(buffers[end]):
         if name == word:
@@ -69,7 +69,7 @@ def stored(buffers, end, word, value):
 
 
 def drained(state):
-    """A store reaches memory."""
+    """Yields the states in which the oldest delayed store of an end has reached memory."""
     memory, buffers, *rest = state
     for end in (WRITER, READER):
         if buffers[end]:
@@ -82,7 +82,7 @@ def drained(state):
 
 
 def judge_ticket(ticket, told, told_poll, rules):
-    """(told, told_poll) behind a signal for this ticket; None: no signal."""
+    """(told, told_poll) after a signal for this ticket; None if it needs no signal."""
     if not rules.tickets:
         ticket = min(ticket, 1)
     if not ticket or ticket == told:
@@ -91,14 +91,14 @@ def judge_ticket(ticket, told, told_poll, rules):
 
 
 def judge_poll(polled, told, told_poll, rules):
-    """The same for this poll, which is not recent."""
+    """The same for a poll that is not recent."""
     if not polled or polled == told_poll:
         return None
     return (told, polled) if rules.told_apart else (polled, polled)
 
 
 def put_moves(state, rules):
-    """link_ring_put(), and link_ring_await_room() where there is no room."""
+    """link_ring_put(), or link_ring_await_room() if there is no room."""
     memory, buffers, writer, reader, signals = state
     step, count, *others, mine = writer
     there_is = count - load(state, WRITER, HEAD) < rules.room
@@ -172,7 +172,7 @@ def reader_moves(state, rules):
         for _, _, *rest in at(new, **changed):
             yield memory, stored(buffers, READER, word, value), *rest
 
-    # It wakes, or its guest polls: fakernic_link_poll(), link_wake().
+    # The reader wakes, or its guest polls: fakernic_link_poll(), link_wake().
     if step == "wake" and rules.clears:
         yield from stores("awake", POLLED, 0, polling=False)
     elif step == "wake":
@@ -182,7 +182,7 @@ def reader_moves(state, rules):
                           polls=polls - 1, polling=True)
     elif step == "awake":
         yield from stores("take", ASLEEP, 0)
-    # link_take(): some of what is there, or all of it
+    # link_take(): takes some of the frames, or all
     elif step == "take":
         if tail != head:
             yield from stores("take", HEAD, head + 1, head=head + 1, took=True)
@@ -215,7 +215,7 @@ def reader_moves(state, rules):
             yield from at("look")
     elif step == "look":
         yield from at("wake" if rules.looks and tail != head else "sleep")
-    # What makes it look. A signal takes those before it along.
+    # Events that make the reader look. One read takes all pending signals.
     if step == "sleep" and signals[READER]:
         yield from at("wake", heard=True)
     if step == "between polls":
@@ -225,14 +225,14 @@ def reader_moves(state, rules):
         if rules.timer:
             yield from at("wake")
             yield from at("take")
-    # Its guest polls: between two looks, also in those that it lingers for.
+    # The guest may poll between two looks of the reader, also while it lingers.
     if step in ("sleep", "between polls", "publish") and polls:
         yield from at("poll")
 
 
 def explore(rules):
-    """(states, most signals under way to one end, a state that is stuck
-    wrongly)"""
+    """(number of states, most signals on their way to one end, a wrongly stuck state or
+    None)"""
     start = ((0,) * 5, ((), ()), ("put", 0, rules.reminders, 0, 0, 0),
              ("wake", 0, 0, rules.polls, False, 0, False), (0, 0))
     seen, todo, most = {start}, [start], 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Three machines on taps, each as if its host had no other: two with fakernic,
-by a Lab each, and one with Soft-RoCE. They boot once; the tests move the taps.
+"""Three machines on taps: two with fakernic, each started by a Lab of its own as if on
+separate hosts, and one with Soft-RoCE. They boot once. The tests move the taps.
 
-All of it is in a network namespace of its own, which needs /dev/net/tun and,
-as an ordinary user, a user namespace such as that of ci/enter.sh.
+All taps are in a new network namespace. That needs /dev/net/tun and, for an ordinary
+user, a user namespace such as that of ci/enter.sh.
 """
 
 import os
@@ -38,8 +38,8 @@ def pytest_configure():
 @pytest.fixture(scope="session")
 def taps():
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        pytest.fail("no /dev/net/tun here that opens: load the module tun; or "
-                    "chmod 666 /dev/net/tun, as udev has it")
+        pytest.fail("/dev/net/tun does not open: load the module tun, or run "
+                    "'chmod 666 /dev/net/tun' (the mode that udev sets)")
     for tap in TAPS:
         run("ip", "tuntap", "add", "dev", tap, "mode", "tap")
         run("ip", "link", "set", tap, "up")
@@ -47,7 +47,7 @@ def taps():
 
 @pytest.fixture(scope="session")
 def machines(taps):
-    """The Labs of the first two, and the third machine."""
+    """The Labs of the first two machines, and the third machine."""
     with tempfile.TemporaryDirectory(prefix="fakernic-lab-") as sockets:
         labs = [Lab(count=1, first=number, netdev=TAP,
                     out=LOGS / f"host{number}") for number in NUMBERS]
@@ -70,7 +70,7 @@ def machines(taps):
 
 @pytest.fixture
 def ports(machines):
-    """Of the machines with fakernic, which stay healthy."""
+    """The RDMA ports of the machines with fakernic. Checks for complaints afterwards."""
     labs = machines[:2]
     yield [lab.nodes[0].port for lab in labs]
     for lab in labs:

@@ -16,13 +16,13 @@ from pathlib import Path
 START_S = 20
 UNDERLAY = "10.77.0.{}"
 VXLAN = "vxlan0 type vxlan id 77 dstport 4789 local {here} remote {there}"
-# What VXLAN over IPv4 puts around a frame, its Ethernet header included: 50.
+# Bytes that VXLAN over IPv4 adds to an IP packet: 50, with the inner Ethernet header.
 OVERHEAD = 14 + 20 + 8 + 8
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 
 
 def run(*words, **options):
-    """Run a command that must succeed; its output."""
+    """Run a command that must succeed and return its output."""
     done = subprocess.run([str(word) for word in words], text=True, check=False,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=60, **options)
@@ -89,7 +89,7 @@ class Host:
 
 @contextmanager
 def hosts(taps, mtu):
-    """A host per tap."""
+    """A Host for each tap."""
     made = []
     try:
         for tap in taps:
@@ -104,7 +104,7 @@ def hosts(taps, mtu):
 
 
 def join(made, mtu):
-    """A cable between two hosts, with addresses."""
+    """Joins two hosts by a veth pair with addresses."""
     here, there = made
     here.run("ip", "link", "add", "cable", "type", "veth", "peer", "name",
              "cable", "netns", there.pid)
@@ -116,7 +116,7 @@ def join(made, mtu):
 
 @contextmanager
 def bridge(taps, mtu=1500):
-    """A Linux bridge of one host."""
+    """One host whose Linux bridge joins the taps."""
     host = Host()
     try:
         for tap in taps:
@@ -131,8 +131,7 @@ def bridge(taps, mtu=1500):
 
 @contextmanager
 def vxlan(taps, underlay=1500, mtu=1500):
-    """Two hosts with a bridge each, joined by VXLAN over a network of the MTU
-    UNDERLAY."""
+    """Two hosts, each with a bridge, joined by VXLAN over a network with MTU UNDERLAY."""
     with hosts(taps, mtu) as made:
         join(made, underlay)
         for number, (host, tap) in enumerate(zip(made, taps), start=1):
@@ -145,8 +144,8 @@ def vxlan(taps, underlay=1500, mtu=1500):
 
 
 class Switch:
-    """Open vSwitch in a host, with the data path of its own process: that of
-    the kernel would be a module."""
+    """Open vSwitch in a host, with the data path in user space: the kernel's data path
+    would need a module."""
 
     def __init__(self, host, folder):
         self.host = host
@@ -184,7 +183,7 @@ class Switch:
 
 @contextmanager
 def open_vswitch(taps, mtu=1500):
-    """Two hosts with a switch each, joined by a cable."""
+    """Two hosts, each with Open vSwitch, joined by a veth pair."""
     with hosts(taps, mtu) as made, tempfile.TemporaryDirectory() as folder:
         join(made, mtu)
         for number, (host, tap) in enumerate(zip(made, taps)):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two libvirt domains of domain.xml, of an ordinary user's session.
+"""Two libvirt domains, made from domain.xml, in the session of an ordinary user.
 
-They boot the project's guest instead of a disk of the user's, and get the ports
-of the launcher's agent; all else is as the file has it.
+They boot the project's guest instead of a user's disk, and have the ports of the
+launcher's agent. The rest is as in the file.
 """
 
 import os
@@ -35,7 +35,7 @@ ElementTree.register_namespace(
 
 
 class Session:
-    """The session daemon of an ordinary user, in a folder of its own."""
+    """A libvirt session daemon of an ordinary user, whose files are in FOLDER."""
 
     def __init__(self, folder):
         self.environment = {"HOME": folder, "XDG_RUNTIME_DIR": folder,
@@ -76,7 +76,7 @@ def add(parent, tag, text=None, **attributes):
 
 
 def boot_project_image(domain, name):
-    """Its kernel, its disks instead of the one of the file."""
+    """Makes the domain boot the project's kernel and disks instead of the file's disk."""
     kernel, initrd, *disks = images.ProjectImage().parts
     system = domain.find("os")
     add(system, "kernel", str(kernel))
@@ -106,7 +106,7 @@ def add_agent(domain, sockets, console):
 
 
 def described(name, number, folder, machine):
-    """The domain's XML, of the file that users get."""
+    """The XML of a domain, made from domain.xml, the file for users."""
     text = DOMAIN.read_text(encoding="utf-8")
     changes = {"NAME": name, "/usr/bin/qemu-system-x86_64-fakernic": EMULATOR,
                "/tmp/wire": f"{folder}/wire", mac(1): mac(number),
@@ -139,7 +139,7 @@ def session(folder):
 
 @pytest.fixture(scope="module")
 def machines(session, folder):
-    """The domains, seen through the launcher's agent."""
+    """The domains, as Machines that use the launcher's agent."""
     found = []
     for number, name in enumerate(NAMES, start=1):
         sockets = folder / name
@@ -161,7 +161,8 @@ def machines(session, folder):
 
 
 def test_apparmor_rules_compile(tmp_path):
-    """As part of a domain's profile, where libvirt's own has a place for them."""
+    """The rules compile as part of a domain's profile, which includes them from the folder
+    for local additions."""
     own = tmp_path / "abstractions/libvirt-qemu.d/fakernic"
     own.parent.mkdir(parents=True)
     shutil.copy(RULES, own)
@@ -177,7 +178,7 @@ def test_apparmor_rules_compile(tmp_path):
 
 
 def test_libvirt_knows_the_emulator(session):
-    """It has asked the wrapper what it can do, and starts what is of its kind."""
+    """libvirt has probed the wrapper and accepts it as an emulator."""
     found = session.check("domcapabilities", "--emulatorbin", EMULATOR,
                           "--machine", "q35", "--virttype", "qemu")
     assert f"<path>{EMULATOR}</path>" in found
@@ -193,10 +194,10 @@ def test_rdma_between_domains(machines, session):
 
 
 def test_a_domain_is_paused_and_resumed(machines, session):
-    """Through libvirt's own monitor, while a transfer runs."""
+    """libvirt pauses and resumes a domain during a transfer."""
     a, b = (ports_of.Port(machine, number, *machine.guest.check(
         ports_of.FIND).split()) for number, machine in enumerate(machines, 1))
-    # -u 20: it waits 4 s for a paused machine before it retransmits.
+    # -u 20: the sender waits 4 s for the paused machine before it retransmits.
     words = "-F -D 8 -u 20"
     job = a.guest.start(f"ib_write_bw -d {a.ibdev} {words} -x {a.gid_index()}",
                         60)

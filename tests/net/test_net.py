@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""RDMA between machines over networks of the host's.
+"""RDMA between machines over networks of the host.
 
-What a network does to frames that are too long for it is part of what is
-tested: README.md tells users what they then see.
+The tests include frames that are too long for a network. README.md describes the
+symptoms for users.
 """
 
 import pytest
@@ -11,15 +11,15 @@ import networks
 from fakernic_test import rdma
 
 BOTH = ("tap1", "tap2")
-# Longest UDP payload of an IPv4 packet: without the headers of IP and ICMP.
+# IPv4 and ICMP headers. ping's payload is the MTU without them.
 HEADERS = 20 + 8
-# The MTUs that hold RoCE's packets of 1024 and of 4096 bytes.
+# The MTUs that fit RoCE packets with 1024 and with 4096 bytes.
 SHORT, LONG = 1500, 9000
 
 
 @pytest.fixture
 def set_mtu(ports):
-    """The MTU in both machines; afterwards the usual one."""
+    """A function that sets the MTU in both machines. The default is restored afterwards."""
     def of_both(mtu):
         for port in ports:
             port.set_mtu(mtu)
@@ -35,8 +35,8 @@ def ping(server, client, mtu):
 
 
 def work(server, client, path_mtu):
-    """Messages of several packets, connections, datagrams, measured transfer:
-    in both address families."""
+    """Checks messages of several packets, connections over IPv6, datagrams, and a
+    bandwidth test."""
     rdma.verify("rc", server, client, f"-n 4 -m {path_mtu}").check()
     rdma.rping(server, client, 4, 10000, 6).check()
     rdma.pingpong("ud", server, client, f"-c -n 50 -s {path_mtu}").check()
@@ -59,8 +59,8 @@ def test_bridge_of_long_frames(ports, set_mtu):
 
 
 def test_vxlan(ports):
-    """The 50 bytes less that it leaves of 1500 are enough for RoCE's 1024, as
-    they are not for IP packets of full length."""
+    """VXLAN leaves 1450 of 1500 bytes. That is enough for RoCE's path MTU of 1024, and too
+    little for IP packets of full length."""
     with networks.vxlan(BOTH):
         assert not ping(*ports, SHORT)
         assert ping(*ports, SHORT - networks.OVERHEAD)
@@ -75,8 +75,9 @@ def test_vxlan_with_room(ports, set_mtu):
 
 
 def test_path_mtu_that_the_network_has_not(ports, set_mtu):
-    """Connections come, short messages pass, long ones end in retries that are
-    exceeded; with a path MTU that fits all is well."""
+    """If the path MTU is too large for the network, connections and short messages work,
+    and long messages fail with "transport retry counter exceeded". With a path MTU that
+    fits, all work."""
     set_mtu(LONG)
     with networks.vxlan(BOTH, mtu=LONG):
         assert not ping(*ports, LONG)

@@ -27,7 +27,7 @@ def pytest_addoption(parser):
 
 @pytest.fixture(scope="session")
 def release(request):
-    """12 or 13."""
+    """The Debian release in the machines: 12 or 13."""
     return request.config.getoption("--release")
 
 
@@ -48,7 +48,7 @@ def machines(release):
                 vm.launch()
             for vm in vms:
                 vm.wait_booted(400)
-            # The agent is there before udev has loaded and named all.
+            # The agent runs before udev has loaded all drivers and named all devices.
             for vm in vms:
                 vm.guest.run("systemctl is-system-running --wait", 300)
                 vm.guest.check("udevadm settle -t 200", 250)

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""extended_posting.py DEVICE GID_INDEX: ibv_wr_*, by Debian's pyverbs.
+"""extended_posting.py DEVICE GID_INDEX: tests ibv_wr_* through Debian's pyverbs.
 
-Two queue pairs of one port, with all builders that an RC queue pair of the
-oldest libibverbs here has: a SEND with immediate data, a WRITE in two pieces, a
-READ, atomics and an ATOMIC_WRITE, posted as one batch; then an inline WRITE in
-a batch of its own, and one that is aborted. Prints how many completed.
+Uses two queue pairs of one port, and all builders of RC queue pairs that the oldest
+supported libibverbs has. One batch has a SEND with immediate data, a WRITE from two
+buffers, a READ, atomics and an ATOMIC_WRITE. Then a batch with a WRITE is aborted, and
+an inline WRITE follows in a batch of its own. Prints the number of completions.
 """
 
 import sys
@@ -34,7 +34,7 @@ WAIT_S = 30
 
 
 class End:
-    """A queue pair, its CQ, and memory that the other may do anything to."""
+    """A queue pair, its CQ, and memory to which the peer has all rights."""
 
     def __init__(self, context, pd):
         self.cq = CQ(context, 32)
@@ -62,7 +62,7 @@ class End:
         return SGE(self.mr.buf + offset, length, self.mr.lkey)
 
     def completed(self, count):
-        """The next COUNT completions, all of which are well."""
+        """The next COUNT completions, all of which must be successful."""
         found, deadline = [], time.monotonic() + WAIT_S
         while len(found) < count:
             assert time.monotonic() < deadline, f"{len(found)} of {count}"
@@ -82,7 +82,7 @@ def fill(mr, offset, value):
 
 
 def one_batch(a, b):
-    """One of each kind, in an order in which each has a visible effect."""
+    """Posts one request of each kind, in an order in which each has a visible effect."""
     qp, far = a.qp, b.mr
     a.mr.write(b"sent" + b"left" + b"right", 13)
     far.write(b"to be read", 10, 1024)
@@ -132,7 +132,7 @@ def one_batch(a, b):
 
 
 def aborted_and_inline(a, b):
-    """What is aborted is not there; the batch after it is."""
+    """An aborted batch has no effect, and the batch after it has."""
     qp, far = a.qp, b.mr
     for text, end in ((b"never", qp.wr_abort), (b"inline", qp.wr_complete)):
         qp.wr_start()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A disk as users have it: partitions, and a boot loader of its own, GRUB, for
-BIOS and for UEFI; and qcow2, as one downloads them. Made of the file system of
-ci/disk.py, without a loop device.
+"""Makes a disk such as users have, with partitions and GRUB as its boot loader, for BIOS
+and for UEFI; also as qcow2, the format of downloaded images. It contains the file
+system of ci/disk.py. No loop device is needed.
 """
 
 import struct
@@ -18,7 +18,7 @@ OVMF = Path("/usr/share/ovmf/OVMF.fd")
 SECTOR = 512
 MIB = 1 << 20
 ESP_MIB = 16
-LINUX, ESP = 0x83, 0xef         # types of partitions
+LINUX, ESP = 0x83, 0xef         # partition types
 COMMON = ["linux", "ext2", "part_msdos", "search", "search_label", "boot",
           "echo", "normal"]
 CONFIG = """search --label --set=root root
@@ -34,13 +34,13 @@ def run(*words, **options):
 
 
 def grub(kind, modules, config, target):
-    """GRUB with its configuration inside."""
+    """Makes a GRUB image that contains its configuration."""
     run("grub-mkimage", "-O", kind, "-d", GRUB / kind, "-p", "/", "-c", config,
         "-o", target, *modules, *COMMON)
 
 
 def make_esp(folder, config):
-    """A FAT with GRUB where UEFI looks for a boot loader."""
+    """Makes a FAT file system with GRUB at the path where UEFI looks for a boot loader."""
     esp = folder / "esp"
     grub("x86_64-efi", ["fat", "part_gpt"], config, folder / "bootx64.efi")
     with open(esp, "wb") as file:
@@ -54,14 +54,14 @@ def make_esp(folder, config):
 
 
 def entry(kind, first_mib, mib):
-    """One of a table of partitions; its addresses in cylinders are not used."""
+    """An entry of a partition table. Its cylinder addresses are not used."""
     return struct.pack("<B3sB3sII", 0x80 if kind == LINUX else 0, b"\xfe" * 3,
                        kind, b"\xfe" * 3, first_mib * MIB // SECTOR,
                        mib * MIB // SECTOR)
 
 
 def make(system, disk, append=""):
-    """DISK, which boots the file system SYSTEM; its first MiB is GRUB."""
+    """Makes DISK, which boots the file system SYSTEM. Its first MiB has GRUB."""
     folder = disk.parent
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "grub.cfg"
@@ -86,7 +86,7 @@ def make(system, disk, append=""):
 
 @contextmanager
 def qemu():
-    """The monitor of a QEMU without a machine, which knows formats of disks."""
+    """The monitor of a QEMU without a machine, which can convert disks."""
     with tempfile.TemporaryDirectory(prefix="fakernic-") as folder:
         path = Path(folder) / "qmp"
         with subprocess.Popen(
@@ -104,7 +104,7 @@ def qemu():
 
 
 def do_job(monitor, command, **words):
-    """A command that goes on for a while, to its end."""
+    """Runs a monitor command that starts a job, and waits for the end of the job."""
     monitor.cmd(command, {"job-id": "job", **words})
     while True:
         (job,) = monitor.cmd("query-jobs")
@@ -116,7 +116,7 @@ def do_job(monitor, command, **words):
 
 
 def make_qcow2(raw, disk):
-    """DISK, a qcow2 with what is in RAW."""
+    """Makes DISK, a qcow2 with the contents of RAW."""
     size = raw.stat().st_size
     disk.unlink(missing_ok=True)
     with qemu() as monitor:

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.timeout(2 * LIMIT_S)
 
 @pytest.fixture(scope="module")
 def disk(release):
-    """The disk. It boots with printk.time=0, as some images do. It is not in /tmp,
-    which is in memory."""
+    """A disk that boots with printk.time=0, as some images do. It is not in /tmp, which
+    may be in memory."""
     made = loader.make(images.images() / f"debian-{release}.ext4",
                        WORK / f"debian-{release}.disk", "printk.time=0")
     yield made
@@ -50,7 +50,7 @@ def kernel(release):
 
 @pytest.fixture
 def home(tmp_path):
-    """An ordinary user's folder."""
+    """A folder of an ordinary user."""
     for path in (tmp_path, *list(tmp_path.parents)[:2]):
         path.chmod(0o755)
     os.chown(tmp_path, NOBODY, NOBODY)
@@ -58,7 +58,8 @@ def home(tmp_path):
 
 
 def test_own_boot_loader(disk, home):
-    """RDMA between two, each other by name; all by one command."""
+    """One command boots two machines by the disk's boot loader, and RDMA works between
+    them by name."""
     done = fakernic_lab(home, "run", "--image", disk, "--", "ib_write_bw -F -R "
                         "-n 200", ":", "ib_write_bw -F -R -n 200 node1",
                         user=NOBODY, timeout=LIMIT_S)
@@ -67,8 +68,8 @@ def test_own_boot_loader(disk, home):
 
 
 def test_uefi_and_a_kernel_that_complains(disk, home):
-    """By firmware that knows no BIOS; lines of the kernel without their time
-    are its own nevertheless."""
+    """The disk boots by UEFI. A kernel complaint fails the run although the image's kernel
+    prints no times."""
     done = fakernic_lab(home, "run", "-n", "1", "--image", disk, "--qemu-arg=-bios",
                         f"--qemu-arg={loader.OVMF}", "--",
                         "ls -d /sys/firmware/efi; ibv_devinfo; echo '<4>WARNING: "
@@ -80,7 +81,7 @@ def test_uefi_and_a_kernel_that_complains(disk, home):
 
 
 def test_three_of_a_qcow2_with_a_kernel_from_outside(qcow2, kernel, home):
-    """Processors, a folder, an MTU, the link: all that can be asked for."""
+    """Options for processors, a mount, the MTU and the link work together."""
     (home / "mine").write_text("of the user\n")
     done = fakernic_lab(
         home, "run", "-n", "3", "--image", qcow2, *kernel(), "--cpus", "2",
@@ -95,7 +96,8 @@ def test_three_of_a_qcow2_with_a_kernel_from_outside(qcow2, kernel, home):
 
 
 def test_a_kernel_for_clouds(qcow2, kernel, home):
-    """Debian's has the driver but no 9p, which is reported once."""
+    """Debian's cloud kernel has the driver but no 9p. The run works and reports that once;
+    --mount is refused."""
     done = fakernic_lab(
         home, "run", "--image", qcow2, *kernel("-cloud"), "--ready", "cm", "--",
         "ib_write_bw -F -R -n 200", ":", "uname -r; ib_write_bw -F -R -n 200 node1",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The plug-in that the step qemu-plugin has built, and copies of it to spoil."""
+"""The plug-in from the build step qemu-plugin, and copies of it that tests may damage."""
 
 import re
 import shlex
@@ -35,7 +35,7 @@ class Plugin:
                               timeout=60)
 
     def refusal(self, *arguments, **environment):
-        """Its one line, when it ends so; anything else fails."""
+        """The one-line error of QEMU, which must exit with 1."""
         result = self.run(*arguments, **environment)
         assert result.returncode == 1, result
         assert result.stdout == ""
@@ -46,7 +46,7 @@ class Plugin:
 
 @pytest.fixture
 def plugin(tmp_path):
-    """A copy."""
+    """A copy of the installed plug-in."""
     folder = tmp_path / "plugin"
     (folder / "qemu").mkdir(parents=True)
     for name in ("fakernic-qemu.so", f"qemu/{build_id(QEMU)}.so"):
@@ -59,7 +59,7 @@ def plugin(tmp_path):
 
 
 class Work:
-    """What the plug-in was compiled from, to compile it otherwise."""
+    """The sources and objects of the plug-in, for compiling it in other ways."""
 
     def __init__(self):
         self.build = BUILT / "work/build"
@@ -68,7 +68,7 @@ class Work:
                            key=lambda path: path.stat().st_mtime)
 
     def flags(self, *before):
-        """The flags, with some before those that name QEMU's headers."""
+        """The compiler flags, with BEFORE ahead of those that name QEMU's headers."""
         words = subprocess.run(
             [SRC / "qemu-hw/plugin/flags.py", self.build / "compile_commands.json"],
             check=True, capture_output=True, text=True).stdout
@@ -76,7 +76,8 @@ class Work:
         return [compiler, *before, *rest]
 
     def compile(self, source, target, *before):
-        """Unoptimized: what headers say is all in the code, and it is quick."""
+        """Compiles a file without optimization. That is fast, and keeps all effects of the
+        headers in the code."""
         subprocess.run(
             [*self.flags(*before), "-fPIC", "-fvisibility=hidden", "-g0", "-w",
              "-O0", "-U_FORTIFY_SOURCE", f"-I{SRC / 'firmware-spec/include'}",
@@ -84,8 +85,8 @@ class Work:
              "-o", target], cwd=self.build, check=True)
 
     def link(self, check, target):
-        """The device with another check.o; without objects of moved sources,
-        which make leaves in the folder."""
+        """Links the device with another check.o. Leaves out objects whose source no longer
+        exists, because make does not remove them."""
         sources = (path.relative_to(self.objects).with_suffix(".c")
                    for path in self.objects.glob("*/**/*.o"))
         objects = [self.objects / name.with_suffix(".o") for name in sources

@@ -12,7 +12,7 @@ SLOW = '#!/bin/sh\nsleep 2\nexec /usr/bin/make "$@"\n'
 
 
 def test_building_it_is_not_silent(tmp_path):
-    """A line for each step, which moves on a terminal."""
+    """Each step has a line, which shows progress on a terminal."""
     slow = tmp_path / "bin/make"
     slow.parent.mkdir()
     slow.write_text(SLOW)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which of QEMU's configuration changes the device: qemu-hw/plugin/options.txt
-is right, and complete."""
+"""qemu-hw/plugin/options.txt, the list of QEMU options that do or do not change the code
+of the device, is correct and complete."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ def options(verdict):
 
 
 def configured(work, folder, names):
-    """A build folder in which these macros are the other way round."""
+    """A copy of the build folder in which these configuration macros are inverted."""
     folder.mkdir()
     for path in work.build.iterdir():
         if path.name != "config-host.h":
@@ -32,7 +32,7 @@ def configured(work, folder, names):
         if not count:
             text += f"#define {name} 1\n"
     (folder / "config-host.h").write_text(text)
-    # Of libraries that the root lacks, what the headers want of them.
+    # Replacements for headers of libraries that the root lacks.
     (folder / "liburing.h").write_text("struct io_uring { char room[216]; };\n"
                                        "struct io_uring_cqe { char room[16]; };\n"
                                        "struct io_uring_sqe;\n")
@@ -43,7 +43,7 @@ def configured(work, folder, names):
 
 
 def code(work, folder):
-    """The device's object files."""
+    """Compiles the device. Returns {source: bytes of the object}."""
     folder.mkdir()
     found = {}
     for part in ("device", "link"):
@@ -64,7 +64,7 @@ def test_same_code_whatever_they_say(work, tmp_path):
 
 
 def test_flipping_can_be_seen(work, tmp_path):
-    """What makes a difference does make it here, too."""
+    """An option that changes the code does change it in this test's way of compiling."""
     plain = tmp_path / "plain.o"
     flipped = tmp_path / "flipped.o"
     source = SRC / "qemu-hw/device/vcpus.c"
@@ -78,14 +78,14 @@ def test_no_option_is_unknown(work):
 
 
 def every_include(*folders):
-    """The headers that the files of these folders include by their paths."""
+    """The headers of QEMU that the files in these folders include."""
     return {name for folder in folders
             for path in (SRC / "qemu-hw" / folder).rglob("*.[ch]")
             for name in re.findall(r'^#include "([a-z0-9-]+/[^"]+)"',
                                    path.read_text(), re.M)}
 
 
-# What all include, and what of the folders is included by the link alone.
+# config-host.h, and the headers that only the files in link/ include.
 @pytest.mark.parametrize("header", ("config-host.h", *sorted(
     every_include("link") - every_include("device", "plugin"))))
 def test_unknown_option_is_refused(work, tmp_path, header):

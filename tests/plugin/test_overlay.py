@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""overlay.sh adds what its document says, and no more: on those parts of QEMU's
-source that it writes to. `make test-qemu-versions` asks the same of all of it."""
+"""overlay.sh adds exactly what its document says. This test uses the parts of QEMU's
+source that the script changes; `make test-qemu-versions` checks whole sources."""
 
 import shutil
 import subprocess
@@ -33,7 +33,7 @@ def test_what_overlay_adds(tmp_path, work):
 
 
 def test_a_tree_that_has_it(tmp_path, work):
-    """Nothing is said of what is not seen to be added."""
+    """A tree that has the device already is refused, because its changes cannot be seen."""
     parts(work.source, tmp_path)
     (tmp_path / "hw/net/fakernic").mkdir()
     (tmp_path / "hw/net/fakernic/old.c").write_text("")

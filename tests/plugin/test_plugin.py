@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The device in Debian's unmodified QEMU: it is there, and where it does not
-belong it is refused by one line."""
+"""The device works in Debian's unmodified QEMU. Programs that the plug-in does not fit
+refuse it with a one-line error."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def test_listed_among_devices(plugin):
 
 
 def test_wrong_property(plugin):
-    """The device's own complaint, by QEMU's error functions."""
+    """The device refuses a wrong property through QEMU's error functions."""
     line = plugin.refusal("-M", "q35", "-display", "none",
                           "-device", "fakernic,max-qp=17")
     assert "property 'max-qp' must be a power of two" in line
@@ -46,7 +46,7 @@ def test_trace_events(plugin):
 
 
 def test_qmp(plugin):
-    """Realized, seen by QMP, and reset; another behind a root port."""
+    """Two devices, one of them behind a root port, are realized, shown by QMP and reset."""
     commands = [{"execute": "qmp_capabilities"}, {"execute": "query-version"},
                 {"execute": "query-pci"},
                 {"execute": "qom-get", "arguments": {
@@ -71,7 +71,8 @@ def test_qmp(plugin):
 
 
 def test_what_is_inside_and_faults(plugin):
-    """Properties alone: no schema of QEMU's is needed for them."""
+    """Inspection and fault rules work through properties, without additions to QEMU's QMP
+    schema."""
     path = "/machine/peripheral/card"
     commands = [{"execute": "qmp_capabilities"}]
     for name in ("x-state", "x-qps", "x-cqs", "x-srqs", "x-eqs", "x-keys",
@@ -108,7 +109,7 @@ def test_what_is_inside_and_faults(plugin):
 
 
 def test_children_are_left_alone(plugin, tmp_path):
-    """What QEMU starts has no plug-in, but what else was preloaded."""
+    """Programs that QEMU starts do not preload the plug-in, but keep the user's LD_PRELOAD."""
     seen = tmp_path / "environment"
     other = "/usr/lib/x86_64-linux-gnu/libz.so.1"
     command = [plugin.wrapper, "-M", "none", "-display", "none", "-nodefaults",
@@ -125,7 +126,7 @@ def test_children_are_left_alone(plugin, tmp_path):
 
 
 def make_stale(device, work):
-    """A device of another release than its loader."""
+    """Gives the device the mark of another release than the loader's."""
     header = (work.objects / "source-id.h").read_text()
     own = header.split('"')[1].encode()
     data = device.read_bytes()
@@ -145,7 +146,8 @@ def test_built_for_another(plugin, program):
 
 @pytest.mark.parametrize("program", OTHERS, ids=lambda path: path.name)
 def test_wrong_build_id(plugin, program):
-    """A device that says it is for this program, and is not."""
+    """A device whose file name has the program's build ID, but that was built for another
+    program, is refused."""
     plugin.device.rename(plugin.folder / f"qemu/{build_id(program)}.so")
     line = plugin.refusal("--version", FAKERNIC_QEMU_BINARY=str(program))
     assert line.startswith("fakernic: ")
@@ -163,7 +165,7 @@ def test_no_loader(plugin):
 
 
 def test_device_of_another_release(plugin, work):
-    """As one is that was built before the package was replaced by a newer."""
+    """A device that was built before an update of the package is refused."""
     make_stale(plugin.device, work)
     line = plugin.refusal("--version")
     assert line.endswith("another release of fakernic: run fakernic-qemu-rebuild")
@@ -193,7 +195,7 @@ def test_folder_of_another(plugin):
 
 
 def test_folder_of_the_users_own_group(plugin):
-    """As umask 002 leaves it."""
+    """A folder that the user's own group may write, as umask 002 makes it, is accepted."""
     plugin.folder.chmod(0o775)
     assert plugin.run("--version").returncode == 0
 
@@ -208,7 +210,7 @@ def test_link_into_a_folder_that_others_can_write(plugin, tmp_path):
 
 
 def test_device_of_the_user(plugin, tmp_path):
-    """Built without root rights."""
+    """A device in the user's folder, built without root rights, is loaded."""
     own = tmp_path / "data/fakernic/qemu"
     own.mkdir(parents=True)
     plugin.device.rename(own / plugin.device.name)
@@ -218,7 +220,7 @@ def test_device_of_the_user(plugin, tmp_path):
 
 
 def put(plugin, folder):
-    """Another copy of the device, in FOLDER."""
+    """Puts a copy of the device into FOLDER."""
     folder.mkdir(parents=True)
     copy = folder / plugin.device.name
     shutil.copy(plugin.device, copy)
@@ -228,8 +230,8 @@ def put(plugin, folder):
 @pytest.mark.parametrize("spoil", ("stale", "damaged", "writable"))
 def test_device_of_the_user_behind_one_that_does_not_fit(plugin, work, tmp_path,
                                                          spoil):
-    """What an earlier release has left where only root can remove it; then in
-    the first of the user's two folders, too."""
+    """A device of the user is loaded if an unusable one precedes it in the system's folder,
+    which only root can remove, or also in the first of the user's two folders."""
     data, home = tmp_path / "data", tmp_path / "home"
     copies = [plugin.device, put(plugin, data / "fakernic/qemu")]
     last = put(plugin, home / ".local/share/fakernic/qemu")
@@ -248,7 +250,8 @@ def test_device_of_the_user_behind_one_that_does_not_fit(plugin, work, tmp_path,
     assert str(plugin.device) in plugin.refusal("--version", **where)
 
 
-# A header, the line behind which a field is planted, and what is said then.
+# A header, the line after which the test adds a field, and the structure that the error
+# names.
 LAYOUTS = [
     ("hw/pci/pci_device.h", "struct PCIDevice {\n    DeviceState qdev;",
      "PCIDevice"),
@@ -265,7 +268,7 @@ LAYOUTS = [
 @pytest.mark.parametrize("header, behind, what", LAYOUTS,
                          ids=lambda word: word.split("{")[0].split("/")[-1])
 def test_other_layout(plugin, work, tmp_path, header, behind, what):
-    """Compiled with headers that do not agree with the program, right build id."""
+    """A device with the right build ID that was compiled with other structures is refused."""
     text = (work.source / "include" / header).read_text()
     assert text.count(behind) == 1
     planted = tmp_path / "include" / header

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A plain Debian 13, like the image debian:trixie, to run the steps of others."""
+"""A plain Debian 13, like the image debian:trixie, in which tests run the recipes."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 APT = Path("/etc/apt")
 BASE = Path("/cache/build/recipes/base")
-# What one has downloaded the next need not.
+# Downloaded packages, which later tests use again.
 DEBS = BASE.with_name("debs")
 STEP_S = 800
 INSIDE = """set -e
@@ -28,7 +28,7 @@ exec env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \\
 
 
 def base():
-    """The system all are copies of, made once."""
+    """Makes the system once, of which all others are copies. Returns its folder."""
     (DEBS / "partial").mkdir(parents=True, exist_ok=True)
     if not (BASE / "etc/debian_version").exists():
         shutil.rmtree(BASE, ignore_errors=True)
@@ -45,14 +45,14 @@ def base():
 
 
 class Plain:
-    """A copy of it, in which steps run as in a container."""
+    """A copy of the system, in which commands run as in a container."""
 
     def __init__(self, root):
         self.root = Path(root)
         subprocess.run(["cp", "-a", base(), root], check=True, timeout=STEP_S)
 
     def put(self, source, target):
-        """A file or folder into it."""
+        """Copies a file or folder into the system."""
         place = self.root / target.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         if Path(source).is_dir():
@@ -61,7 +61,8 @@ class Plain:
             shutil.copy(source, place)
 
     def run(self, *words, folder="/", user="0:0"):
-        """A command; its CompletedProcess. What it leaves running ends."""
+        """Runs a command and returns its CompletedProcess. Its background processes end
+        with it."""
         return subprocess.run(
             ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
              INSIDE, "inside", self.root, folder, user, DEBS, *words], check=False,
@@ -69,7 +70,7 @@ class Plain:
             stdin=subprocess.DEVNULL)
 
     def step(self, script, **where):
-        """What a service runs: a shell script that must succeed."""
+        """Runs a step of a CI service: a shell script that must succeed."""
         done = self.run("sh", "-e", "-c", script, **where)
         assert done.returncode == 0, f"{script}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
         return done

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The packages themselves: what lintian says, and that each provider is for one
-libibverbs and refuses the others.
+"""lintian accepts the packages, and each provider depends on the libibverbs that it was
+built for and refuses others.
 """
 
 import re
@@ -11,11 +11,11 @@ import pytest
 
 PACKAGES = Path("/cache/packages")
 
-# Folder: release of rdma-core, its private ABI, and the releases between which
-# libibverbs' structures are the same: from this one on, before that one.
+# Folder -> release of rdma-core, its private ABI, and the range of releases with the same
+# structures: the first one, and the first one after the range.
 PROVIDERS = {".": ("56.1", 34, 45, 57), "bookworm": ("44.0", 34, 44, 45),
              "forky": ("65.0", 65, 65, 66)}
-# Debian 12's glibc; the others are not older than what they are built with.
+# Newest glibc that a package may need: Debian 12's. The others are built where they run.
 GLIBC = {"bookworm": (2, 36)}
 
 
@@ -27,14 +27,14 @@ def read(*command):
 
 @pytest.fixture(name="provider", params=PROVIDERS)
 def provider_of_a_release(request):
-    """The one package of a folder, and what it should be; of forky only while
-    the mirror has its source."""
+    """The package in a folder, with its row of PROVIDERS. The package for forky exists only
+    while the mirror has its source."""
     (deb,) = (PACKAGES / request.param).glob("fakernic-provider_*.deb")
     return request.param, deb, *PROVIDERS[request.param]
 
 
 def test_provider_says_what_it_is_for(provider):
-    """By its file name, and to apt."""
+    """The file name has the release, and the dependencies have its range."""
     folder, deb, release, _, first, end = provider
     assert f"+rdma{release}_amd64.deb" in deb.name
     depends = read("dpkg-deb", "-f", deb, "Depends").strip().split(", ")
@@ -46,7 +46,8 @@ def test_provider_says_what_it_is_for(provider):
 
 
 def test_provider_is_of_that_private_abi(provider, tmp_path):
-    """By its file's name, which libibverbs looks for, and in its symbols."""
+    """The file name of the library, which libibverbs looks for, and the versions of its
+    symbols have the private ABI."""
     _, deb, _, abi, *_ = provider
     read("dpkg-deb", "-x", deb, tmp_path)
     (library,) = tmp_path.glob("usr/lib/*/libibverbs/*")
@@ -60,7 +61,7 @@ def test_provider_is_of_that_private_abi(provider, tmp_path):
     "deb", sorted(PACKAGES.rglob("*.deb")),
     ids=lambda path: str(path.relative_to(PACKAGES)).partition("_")[0])
 def test_lintian_says_nothing(deb):
-    """Of errors and warnings."""
+    """lintian prints no error and no warning."""
     done = subprocess.run(["lintian", "--allow-root", deb], text=True, check=False,
                           capture_output=True, timeout=300,
                           stdin=subprocess.DEVNULL)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every step of ci/recipes, as it stands there, in a plain Debian 13; the
-packages as an ordinary user of such a Debian finds them, and as they are left
-by an update of QEMU.
+"""Runs every step of ci/recipes, unchanged, in a plain Debian 13. Also tests the packages
+there as an ordinary user, and after an update of QEMU.
 """
 
 import json
@@ -31,7 +30,7 @@ SAID = "node1: Hello from the other machine\n"
 
 @pytest.fixture
 def checkout():
-    """A Debian with a user's checkout."""
+    """A Debian with a user's checkout of another project."""
     made = Plain(BASE.with_name("run"))
     made.put(HELLO, f"{CHECKOUT}/hello.c")
     yield made
@@ -47,7 +46,7 @@ def put_packages(plain, folder):
 
 @pytest.fixture
 def plain(checkout):
-    """The same, and in the checkout the packages."""
+    """The same, with the packages in the checkout."""
     put_packages(checkout, f"{CHECKOUT}/fakernic-packages")
     return checkout
 
@@ -57,14 +56,14 @@ def recipe(name):
 
 
 def check_left(plain):
-    """What a workflow keeps as its artifacts."""
+    """Checks the files that a workflow keeps as its artifacts."""
     checkout = plain.root / CHECKOUT.lstrip("/")
     report = ElementTree.parse(checkout / "report.xml").getroot()
     assert report.get("tests") == "2" and report.get("failures") == "0"
     assert "fakernic" in (checkout / "fakernic-lab.out/node2/dmesg").read_text()
 
 
-# Plays GitHub's program, of which the options are looked up in the real one.
+# A replacement for GitHub's gh. The test compares its options with the real program.
 GH = """#!/bin/sh
 [ "$GH_TOKEN $*" = "token release download fakernic --repo me/mine \
 --pattern *.deb --dir fakernic-packages" ] || exit 9
@@ -97,7 +96,8 @@ def test_github(checkout):
 
 
 class Registry(BaseHTTPRequestHandler):
-    """GitLab's, which has one file, for a job of the project alone."""
+    """A replacement for GitLab's package registry. It has one file, for which it requires
+    the token of a job."""
 
     def do_GET(self):           # pylint: disable=invalid-name
         good = (self.headers["JOB-TOKEN"] == "token" and self.path ==
@@ -113,7 +113,7 @@ class Registry(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def registry():
-    """Its address; the file is made as README says."""
+    """The address of a Registry, whose file is made by the command in README.md."""
     told = (RECIPES / "README.md").read_text("utf-8")
     (command,) = re.findall("(tar -cf) /tmp/fakernic-packages.tar", told)
     tar = BASE.with_name("fakernic-packages.tar")
@@ -140,8 +140,8 @@ def test_gitlab(checkout, registry):
 
 @pytest.mark.timeout(2 * STEP_S)
 def test_cloud_image(checkout):
-    """cloud-init takes the file, the disk has the name by which it is found, and
-    what is to be done, but for the disk that is there already, works."""
+    """cloud-init accepts the file, the disk has the label that the file mounts, and its
+    commands work, except mount and umount, which are not run."""
     told = (RECIPES / "README.md").read_text("utf-8")
     (command,) = re.findall(r"^    (genisoimage .*?) +#", told, re.M)
     checkout.put(RECIPES / "user-data", "/root/seed/user-data")
@@ -169,14 +169,15 @@ def test_cloud_image(checkout):
 
 
 def instructions():
-    """[(word, rest)] of the Containerfile, continued lines joined."""
+    """[(instruction, arguments)] from the Containerfile."""
     text = (RECIPES / "Containerfile").read_text(encoding="utf-8")
     text = re.sub(r"^#.*\n", "", text, flags=re.M).replace("\\\n", " ")
     return [tuple(line.split(maxsplit=1)) for line in text.splitlines() if line]
 
 
 def test_containerfile(plain):
-    """FROM, RUN with the context bound, WORKDIR and ENTRYPOINT, by hand."""
+    """The instructions of the Containerfile work. The test executes RUN, with the context
+    mounted, and ENTRYPOINT itself."""
     found = instructions()
     assert found[0] == ("FROM", "debian:trixie")
     rest = dict(found[1:])
@@ -201,8 +202,8 @@ def test_containerfile(plain):
 
 
 def test_ordinary_user_and_a_program_of_debians(plain):
-    """Nobody here has written qperf; it comes from the archive, unpacked in the
-    user's folder, and runs by its path."""
+    """An unmodified program of Debian, qperf, runs from the user's folder, into which its
+    package was unpacked."""
     plain.step("apt-get update; apt-get install -y --no-install-recommends "
                "./fakernic-packages/fakernic-qemu_*.deb "
                "./fakernic-packages/fakernic-lab*_*.deb", folder=CHECKOUT)
@@ -226,7 +227,8 @@ def test_mine(lab):
 
 
 def test_pytest_finds_the_plugin_of_the_package(plain):
-    """Without a -p option. The manual page and the completion are there, too."""
+    """pytest loads the plug-in without -p. The package also has the manual page and the
+    completion."""
     plain.step("apt-get update; apt-get install -y --no-install-recommends "
                "python3-pytest ./fakernic-packages/fakernic-qemu_*.deb "
                "./fakernic-packages/fakernic-lab*_*.deb", folder=CHECKOUT)
@@ -241,9 +243,9 @@ def test_pytest_finds_the_plugin_of_the_package(plain):
 
 
 def test_plugin_is_rebuilt_by_one_command(plain):
-    """As after an update of QEMU: apt tells that the plug-in does not fit, QEMU
-    does not start with it, and the command names what it lacks; without root
-    rights it then builds it, of the source that it has fetched."""
+    """After an update of QEMU apt reports that the plug-in does not fit, and QEMU refuses
+    it. fakernic-qemu-rebuild names missing packages, and then builds the plug-in without
+    root rights, from the source that it fetches."""
     mine = {"user": "mine:mine", "folder": "/home/mine"}
     plain.step("apt-get update; apt-get install -y --no-install-recommends "
                "./fakernic-packages/fakernic-qemu_*.deb; useradd -m mine; "

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """
-The checks. Each takes a Tree and returns a list of problems, empty when all is
-well; a docstring says what it proves. check.py runs them on the checkout,
-selftest.py on mutated copies, to show that they can fail.
+The checks. Each takes a Tree and returns a list of problems, empty if there is none.
+Its docstring states what it checks. check.py runs them on the checkout, selftest.py
+on mutated copies, to show that they can fail.
 """
 
 import difflib

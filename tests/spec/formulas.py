@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """
-Tables of numbers and formulas of the data sheet: against the engine's tables,
-and against the bytes of the sheet's own examples, which tests/qtest compares
-with a running device.
+Compares the data sheet's tables of numbers with those of the engine, and its formulas
+with the bytes of its examples. tests/qtest compares these with a running device.
 """
 
 import re

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """
-What the interface headers say: names by reading their text, numbers by asking
-a compiler.
+Reads the interface headers: names from their text, numbers from a compiler.
 
 A Tree is a checkout (or a mutated copy of one). Its HW DATA structures, macros
 and enum constants are found with regular expressions that know the house style

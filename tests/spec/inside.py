@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """
-What is seen and broken from outside has one name everywhere: in the device's
-tables, in the schema of QMP, in the documents of qemu-hw.
+Checks that names of fault rules, and of what QMP shows, are the same in the device's
+tables, in the schema of QMP and in the documents of qemu-hw.
 """
 
 import json

@@ -11,14 +11,14 @@ from fakernic_lab.timeline.records import ENTRY, HEADER, MAGIC, VERSION
 
 TOP = Path(__file__).resolve().parents[2]
 ROOM, FRAMES = 64, 16384
-TICKS = 10 ** 15                        # of a processor, at time 0; three a ns
-A, B, PSN = 7, 9, 0xffffff              # QPs; PSNs wrap
+TICKS = 10 ** 15                        # of the processor at time 0; 3 ticks per ns
+A, B, PSN = 7, 9, 0xffffff              # two QPs, and a first PSN after which PSNs wrap
 POINTS = ("device", "tx", "rx", "interrupt")
 ACTIONS = ("count", "drop", "delay", "corrupt")
 
 
 def kinds():
-    """By number: (name, name of the value, names of the arguments)."""
+    """For each number of a kind: (name, name of the value, names of the arguments)."""
     text = (TOP / "qemu-hw/device/watch/record.c").read_text("utf-8")
     header = (TOP / "qemu-hw/device/watch/record.h").read_text("utf-8")
     rows = dict(re.findall(r"\[FAKERNIC_RECORD_(\w+)\] =\s*\"([^\"]*)\"", text))
@@ -36,8 +36,7 @@ def mac(node):
 
 
 def frame(source, target, qpn, psn, opcode, size):
-    """A RoCEv2 frame over IPv4, with that much data after its BTH and an ICRC of
-    zeros."""
+    """A RoCEv2 frame over IPv4 with SIZE bytes after its BTH. Its ICRC is 0."""
     bth = struct.pack(">BBHII", opcode, 0x40, 0xffff, qpn, psn & 0xffffff)
     bth += bytes(size + 4)
     udp = struct.pack(">HHHH", 49152, 4791, 8 + len(bth), 0)

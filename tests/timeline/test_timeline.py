@@ -29,7 +29,7 @@ LAB = TOP / "tests/lab/fakernic-lab"
 LUA = TOP / "tests/lab/fakernic_lab/timeline/fakernic.lua"
 NOBODY = 65534
 LIAR = 99               # a QP
-# A journey, at both ends: a SEND that is waited for at b.
+# The events of a SEND at both ends, if b waits for an interrupt.
 JOURNEY = {
     "a": ["mark", "doorbell_sq", "dma_read", "wqe", "dma_read", "tx",
           "dma_read", "tx", "rx", "cqe", "dma_write", "cqe_visible", "mark"],

@@ -48,7 +48,7 @@ def test_line_of_text_between_kernels(ports):
 
 @MIXED
 def test_frames_have_time_stamps(ports):
-    """Frames have time stamps, for which older kernels use another request."""
+    """Frames have time stamps also on old kernels, which configure them by another call."""
     tstamp.check(*reversed(ports))
 
 

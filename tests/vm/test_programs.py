@@ -23,7 +23,7 @@ from fakernic_test import long_programs, pairs, programs, rdma, ulp
 
 RESULTS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/vm"))
 KNOWN = Path(__file__).with_name("programs.json")
-# What fabtests print for a flushed completion.
+# The message of fabtests for a flushed completion.
 FLUSH = ("[error] fabtests:common/shared.c:3044: cq_readerr 125 (Operation "
          "canceled), provider errno: 5 (Work Request Flushed Error)\n")
 
@@ -40,7 +40,7 @@ def titles(wanted):
 
 @pytest.mark.guests(count=1)
 def test_document_lists_all_programs():
-    """A verdict for each program, fakernic's a good one."""
+    """PROGRAMS.md has a verdict for each program, and fakernic passes all."""
     fakernic, rxe = known("fakernic"), known("rxe")
     assert set(fakernic) == titles(programs.ALL)
     assert set(fakernic.values()) == {programs.PASSED}
@@ -58,7 +58,7 @@ def test_document_lists_all_programs():
     ("fi_msg_pingpong", (0, errno.ECANCELED), FLUSH, False),
 ])
 def test_which_runs_are_repeated(name, ends, out, again):
-    """A run over ofi_rxm of which one side has done all, and nothing else."""
+    """A run is repeated only if it uses ofi_rxm and one side has completed."""
     name = next(one for one in programs.PROGRAMS if name in one)
     pair = rdma.Pair(*(Result("fabtest", code, out if code else "", "")
                        for code in ends))
@@ -99,7 +99,8 @@ def test_more_programs(ports):
 @pytest.mark.timeout(3600)
 @pytest.mark.guests(driver="rxe")
 def test_programs_on_rxe(ports):
-    """What it does not pass is no fault of this project: it is said, no more."""
+    """Failures on Soft-RoCE are reported but do not fail the test, because they are no bug
+    of this project."""
     found = long_run(ports, "rxe", programs.ALL)
     assert set(found) == titles(programs.ALL)
 
@@ -153,7 +154,7 @@ def test_kernel_modules(ports, service):
 
 @long_test
 def test_libiscsi(ports):
-    """QEMU's own initiator, by libiscsi's iSER, at the target of Linux."""
+    """QEMU's initiator, which uses libiscsi's iSER, works with the target of Linux."""
     long_programs.prepare(ports, "libiscsi")
     before = ulp.counts(ports)
     it = ulp.Iser(ports)

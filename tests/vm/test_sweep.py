@@ -26,12 +26,12 @@ NO_RESOURCE, DMA_ERROR = 7, 9
 FRAMES = {"lost": "do=drop", "twice": "do=duplicate",
           "corrupt": "do=corrupt", "late": "delay-ns=30000000 do=delay",
           "overtaken": "by=2 do=reorder"}
-# A message of an unreliable service is lost by these.
+# Actions that lose a message of an unreliable service.
 LOSSES = ("lost", "corrupt")
 SERVICES = ("rc", "xrc")
 UNRELIABLE = ("uc", "ud")
 DMAS = ("dma-read", "dma-write")
-# Rules that hit something at all.
+# Minimum number of frames, DMAs and commands that a sweep must hit.
 FRAMES_AT_LEAST, DMAS_AT_LEAST, COMMANDS_AT_LEAST = 5, 20, 12
 
 

@@ -148,8 +148,8 @@ class Lab:
                                "\n".join(complaints))
 
     def last_look(self):
-        """Raises what is wrong with the cards of guests before they are
-        stopped, and the memory leaks that a debug kernel found."""
+        """Checks the cards of guests before they are stopped. Raises their complaints and
+        the memory leaks that a debug kernel found."""
         if not self.current:
             return
         for vm in self.vms:

@@ -23,9 +23,9 @@ mount -t cgroup2 cgroup /sys/fs/cgroup &&
     done
 mount -t debugfs debug /sys/kernel/debug 2>/dev/null
 mount -t tracefs trace /sys/kernel/tracing 2>/dev/null
-# Of the debug kernel: all that is wrong with DMA, not the first only.
+# On the debug kernel: report all DMA errors, not only the first.
 [ ! -e /sys/kernel/debug/dma-api ] || echo 1 >/sys/kernel/debug/dma-api/all_errors
-# Of the one that looks for data races: not before, booting takes long enough.
+# On the kernel that looks for data races: start only now, so that it boots faster.
 [ ! -e /sys/kernel/debug/kcsan ] || echo on >/sys/kernel/debug/kcsan
 ulimit -l unlimited
 
