@@ -128,8 +128,12 @@ int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 	int ret;
 
 	/* A larger page would expose doorbells of other contexts. */
-	if (PAGE_SIZE != FAKERNIC_PAGE_SIZE)
+	if (PAGE_SIZE != FAKERNIC_PAGE_SIZE) {
+		ibdev_err_ratelimited(dev->ibdev,
+				      "no RDMA for programs: a doorbell page has %u bytes, a page of this kernel %lu: boot one with 4 KiB pages\n",
+				      FAKERNIC_PAGE_SIZE, PAGE_SIZE);
 		return -EOPNOTSUPP;
+	}
 	if (dev->bounced) {
 		ibdev_err_ratelimited(dev->ibdev,
 				      "no RDMA for programs: with bounce buffers (swiotlb=force) they share no memory with the device\n");
