@@ -11,7 +11,7 @@ BUILD := $(ENTER) ci/build.py
 	test-recipes test-intree test-qemu-versions test-reproductions test-debug-kernel \
 	test-failing soak fuzz \
 	docs documents coverage shell bench bench-compare bench-engine bench-rules \
-	root build-qemu build-rdma-core build-driver build-image build packages \
+	root build-qemu build-rdma-core build-driver build-image build-arm64 build packages \
 	packages-forky clean distclean
 
 # Kernels and other versions: ci/versions, read only by targets that use them.
@@ -51,7 +51,8 @@ help:
 	@echo 'make test-quick      run the tests that need no VM'
 	@echo 'make test-mutants    each fault rule does nothing in turn: its test must fail;'
 	@echo '                     minutes'
-	@echo 'make test-arch       unit tests and the whole simulator on arm64 and s390x'
+	@echo 'make test-arch       unit tests and the whole simulator on arm64 and s390x;'
+	@echo '                     VM tests between an arm64 and an x86_64 guest'
 	@echo 'make test-long       the VM tests that make test leaves out'
 	@echo 'make test-link       the VM tests over the link, but where a wire'
 	@echo '                     between guests loses frames, or joins Soft-RoCE'
@@ -87,6 +88,7 @@ help:
 	@echo 'make build           build everything; also each by itself:'
 	@echo '                     root (the Debian 13 tree that all happens in)'
 	@echo '                     build-qemu build-rdma-core build-driver build-image'
+	@echo 'make build-arm64     machines for fakernic-lab run --arch arm64'
 	@echo 'make packages        Debian packages, in packages/ of the cache; packages-forky:'
 	@echo '                     the provider for the libibverbs of the next Debian'
 	@echo 'make clean           remove what was built, keep what was downloaded'
@@ -112,6 +114,9 @@ build-driver: root
 
 build-image: root
 	@$(BUILD) image
+
+build-arm64: root
+	@$(BUILD) --together qemu-plugin-arm64 image-arm64
 
 packages: root
 	@$(BUILD) packages
@@ -159,6 +164,7 @@ tighten: root
 # not ours to decide: without it, the tests that want it fail.
 test: build
 	@$(BUILD) qemu-fuzz qemu-plugin uabi modules kernel-$(OLD_KERNEL) guest-test
+	@$(BUILD) qemu-plugin-arm64 image-arm64
 	@$(ENTER) ci/programs.py
 	-@$(BUILD) $(addprefix kernel-,$(NEW_KERNEL))
 	-@$(BUILD) $(addprefix driver-,$(LONG_KERNEL))
@@ -174,10 +180,11 @@ test-mutants: root
 	@$(BUILD) root-test qemu
 	@$(ENTER) ci/run_tests.py mutants
 
-# The engine on arm64 and s390x, in user-mode emulation; make test runs less of it.
-test-arch: root
+# The engine on arm64 and s390x, in user-mode emulation, and VM tests with an arm64
+# guest; make test runs less of both.
+test-arch: build build-arm64
 	@$(BUILD) root-test
-	@$(ENTER) env FULL=1 ci/run_tests.py arch
+	@$(ENTER) env FULL=1 ci/run_tests.py arch arch-arm64
 
 test-long: build
 	@$(BUILD) uabi modules kernel-$(OLD_KERNEL) guest-test

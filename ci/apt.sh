@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Shared by the fetch-*.sh here: a folder of their own, $work, and an apt that
-# looks at other suites of the mirror that the root came from, and knows of no
-# package that is installed. Sourced inside the root; POSIX sh.
+# uses other suites of the root's mirror, or the root's own suites, and that has no
+# installed packages. Sourced inside the root; POSIX sh.
 
 work=$(mktemp -d)
 trap 'rm -rf "$work" "${target:?}.partial"' EXIT
@@ -17,6 +17,17 @@ other_suites() { # deb|deb-src suite...
         printf 'Types: %s\nURIs: %s\nSuites: %s\nComponents: main\n\n' \
             "$kind" "$mirror" "$suite"
     done >"$work/new.sources"
+    own_apt
+    apt-get update --error-on=any
+}
+
+# The caller completes $work/apt.conf and updates.
+suites_of_root() {
+    cp /etc/apt/sources.list.d/debian.sources "$work/new.sources"
+    own_apt
+}
+
+own_apt() {
     mkdir -p "$work/lists/partial"
     cat >"$work/apt.conf" <<EOT
 Dir::Etc::sourcelist "$work/new.sources";
@@ -25,5 +36,4 @@ Dir::State::lists "$work/lists";
 Dir::State::status "/dev/null";
 EOT
     export APT_CONFIG="$work/apt.conf"
-    apt-get update --error-on=any
 }

@@ -11,6 +11,7 @@ With --together, steps that do not depend on each other run in parallel.
   qemu         QEMU with qemu-hw/ overlaid         /cache/build/qemu
   qemu-fuzz    QEMU's fuzzing build, by clang      /cache/build/qemu-fuzz
   qemu-plugin  the device for Debian's QEMU binary /cache/build/qemu-plugin
+  qemu-plugin-ARCH     for machines of another architecture; ARCH: arm64
   provider     the provider, in rdma-core's tree     /cache/build/rdma-core
   providers    the provider for each libibverbs of ci/versions  /cache/build/providers
   rdma-core    all of rdma-core, with rdma-provider/   /cache/build/rdma-core
@@ -24,6 +25,7 @@ With --together, steps that do not depend on each other run in parallel.
                (ci/debug-kernel.sh)
   relay        the launcher's wire with faults      /cache/build/lab
   image        guest kernel, initrd, base, payload     /cache/images
+  image-ARCH   the same for another architecture, cross-compiled
   modules      kernel modules that tests load        /cache/images/modules.erofs
   root-test    second stage of the root: what only tests and packages need
   guest-test   second stage of the guest               /cache/images
@@ -53,6 +55,7 @@ from pathlib import Path
 sys.path.insert(0, "/src/tests/lab")
 
 from fakernic_lab import versions   # noqa: E402
+from fakernic_lab.arches import FOREIGN, HOST   # noqa: E402
 
 import disk
 import image
@@ -110,7 +113,7 @@ RDMA_OPTIONS = [
     "-DNO_MAN_PAGES=1", "-DNO_PYVERBS=0", "-DPYTHON_EXECUTABLE=/usr/bin/python3",
     "-DCMAKE_INSTALL_PREFIX=/usr", "-DCMAKE_INSTALL_SYSCONFDIR=/etc",
     "-DCMAKE_INSTALL_LOCALSTATEDIR=/var", "-DCMAKE_INSTALL_RUNDIR=/run",
-    "-DCMAKE_INSTALL_LIBDIR=lib/x86_64-linux-gnu",
+    f"-DCMAKE_INSTALL_LIBDIR={image.LIBRARIES.removeprefix('usr/')}",
     "-DCMAKE_INSTALL_LIBEXECDIR=lib", "-DCMAKE_INSTALL_UDEV_RULESDIR=/usr/lib/udev/rules.d",
     "-DCMAKE_INSTALL_SYSTEMD_SERVICEDIR=/usr/lib/systemd/system",
 ]
@@ -308,14 +311,14 @@ def stand_in_blobs(source):
 
 # ---- steps -----------------------------------------------------------------
 
-def configure(this, source, target, wanted, command, cwd=None):
+def configure(this, source, target, wanted, command, cwd=None, env=None):
     """Configures a source, unless it is configured with these options already."""
     configured = target / "fakernic.configured"
     options = digest([source, wanted])
     if not configured.exists() or configured.read_text() != options:
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-        this.run(*command, *wanted, cwd=cwd)
+        this.run(*command, *wanted, cwd=cwd, env=env)
         configured.write_text(options)
 
 
@@ -368,25 +371,30 @@ def build_qemu_fuzz():
         link_firmware(target)
 
 
-def build_qemu_plugin():
+def build_qemu_plugin(arch=HOST):
     """Builds the plug-in for Debian's QEMU, and the wrapper that the package also has. The
-    wrapper is a program that FAKERNIC_QEMU can name."""
+    wrapper is a program that FAKERNIC_QEMU can name. All architectures share the work folder."""
+    if arch != HOST:
+        build_root_test()
     plugin = SRC / "qemu-hw/plugin"
     own = digest(source_name("qemu"),
                  [SRC / "qemu-hw", SRC / "firmware-spec/include"])
-    with step("qemu-plugin", own, "fakernic for Debian's QEMU") as this:
+    name = f"qemu-plugin{arch.suffix}"
+    with step(name, own, f"fakernic for Debian's {arch.qemu}") as this:
         if this is None:
             return
-        target = BUILD / "qemu-plugin"
+        target = BUILD / name
         target.mkdir(parents=True, exist_ok=True)
         for old in target.glob("qemu/*.so"):
             old.unlink()
-        this.run(plugin / "build.sh", "--source", "/opt/sources/qemu",
-                 "--work", target / "work", target / "qemu", env={
+        this.run(plugin / "build.sh", "--qemu", f"/usr/bin/{arch.qemu}",
+                 "--source", "/opt/sources/qemu",
+                 "--work", BUILD / "qemu-plugin/work", target / "qemu", env={
                      "FAKERNIC_PLUGIN_LOADER": str(target / "fakernic-qemu.so")})
-        wrapper = target / "qemu-system-x86_64-fakernic"
+        wrapper = target / arch.wrapper
         text = (plugin / "wrapper.sh").read_text(encoding="utf-8")
-        wrapper.write_text(text.replace("@LIBRARY@", str(target)))
+        wrapper.write_text(text.replace("@LIBRARY@", str(target))
+                           .replace(HOST.qemu, arch.qemu))
         wrapper.chmod(0o755)
 
 
@@ -433,6 +441,39 @@ def build_providers():
             target = BUILD / "providers"
             shutil.rmtree(target, ignore_errors=True)
             this.run(SRC / "rdma-provider/providers.py", BUILD / "rdma-core", target)
+
+
+def cross_options(arch):
+    """CMake's options for rdma-core without pyverbs, and their environment."""
+    tree = image.tree_of(arch)
+    libraries = f"lib/{arch.triplet}"
+    options = [option for option in RDMA_OPTIONS
+               if "PYVERBS" not in option and "LIBDIR" not in option]
+    return [*options, "-DNO_PYVERBS=1", f"-DCMAKE_INSTALL_LIBDIR={libraries}",
+            "-DCMAKE_SYSTEM_NAME=Linux",
+            f"-DCMAKE_SYSTEM_PROCESSOR={arch.triplet.partition('-')[0]}",
+            f"-DCMAKE_C_COMPILER={image.tool_of(arch, 'gcc')}",
+            f"-DCMAKE_SYSROOT={tree}"], {
+                "PKG_CONFIG_SYSROOT_DIR": str(tree),
+                "PKG_CONFIG_LIBDIR": f"{tree}/usr/{libraries}/pkgconfig"}
+
+
+def build_foreign_provider(arch, fetched):
+    """The provider of another architecture, in a tree of its own."""
+    options, environment = cross_options(arch)
+    own = digest([fetched, options, source_name("rdma-core")],
+                 [SRC / "rdma-provider", SRC / "firmware-spec/include",
+                  SRC / "kernel-driver/uapi"])
+    name = f"provider{arch.suffix}"
+    with step(name, own, f"provider for {arch.name}") as this:
+        if this is None:
+            return
+        source = unpack(this, "rdma-core", arch.suffix)
+        overlay(this, SRC / "rdma-provider/overlay.sh", source)
+        target = image.rdma_of(arch)
+        configure(this, source, target, options,
+                  ["cmake", "-S", source, "-B", target], env=environment)
+        this.run("ninja", "-C", target, "libfakernic-rdmav34.so")
 
 
 def build_rdma_core():
@@ -612,6 +653,30 @@ def build_image():
     image.build(step, digest, KERNELS)
 
 
+def fetch_arch(arch, kernel):
+    """The tree and the kernel of another architecture; the key of what was
+    fetched. A root with other packages fetches them again."""
+    fetch = SRC / "ci/fetch-arch.sh"
+    packages = [*image.ESSENTIAL, *image.listed_packages("guest"),
+                *image.CROSS_PACKAGES]
+    own = digest([kernel, image.first_stage(), *packages], [fetch])
+    with step(f"fetch{arch.suffix}", own, f"Debian 13 for {arch.name}",
+              whole=True) as this:
+        if this is not None:
+            this.run(fetch, arch.debian, KERNELS[0], kernel, *packages)
+    return own
+
+
+def build_foreign_image(arch):
+    """What machines of another architecture boot, with the main kernel."""
+    build_root_test()           # which has the compiler
+    kernel = image.kernel_name(KERNELS[0], arch)
+    fetched = fetch_arch(arch, kernel)
+    build_foreign_provider(arch, fetched)
+    build_driver(kernel)
+    image.build_foreign(step, digest, arch, kernel, fetched)
+
+
 def build_root_test():
     # The result is in the root, not in the cache, so the stamp may be wrong.
     if not Path("/.fakernic-test").exists():
@@ -694,6 +759,9 @@ STEPS = {
     "disk-13": lambda: build_disk("13"),
     "disk-12": lambda: build_disk("12"),
 }
+for _arch in FOREIGN:
+    STEPS[f"qemu-plugin{_arch.suffix}"] = functools.partial(build_qemu_plugin, _arch)
+    STEPS[f"image{_arch.suffix}"] = functools.partial(build_foreign_image, _arch)
 for _kernel in (*KERNELS, OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
     STEPS[f"driver-{_kernel}"] = functools.partial(build_driver, _kernel)
 for _kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
@@ -703,6 +771,8 @@ for _kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
 EXTRA = ("qemu-fuzz", "qemu-plugin", "providers", NEW_RDMA_NAME, "uabi", "modules",
          "root-test", "guest-test", "packages", "packages-forky", "disk-13",
          "disk-12",
+         *(f"{what}{arch.suffix}" for what in ("qemu-plugin", "image")
+           for arch in FOREIGN),
          *(f"{what}-{kernel}" for what in ("driver", "kernel")
            for kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS)))
 

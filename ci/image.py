@@ -8,6 +8,10 @@
   kernel-K.erofs        the modules of another kernel, with its driver
   payload.erofs         fakernic's driver and provider, the guest-side test
                         programs; laid over the base at boot
+  vmlinuz-K-ARCH, base-ARCH.erofs, …   the same for another architecture
+
+The files of another architecture are not cut from this root but from a tree of
+that architecture (ci/fetch-arch.sh), in which no program ran: /etc is this root's.
 
 The base changes with the package list only. The payload is what a developer
 changes, and takes seconds to make.
@@ -21,13 +25,15 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from fakernic_lab.arches import HOST
+
 SRC = Path("/src")
 IMAGES = Path("/cache/images")
 STAGE = Path("/cache/build/image")
 STATUS = Path("/var/lib/dpkg/status")
 RDMA = Path("/cache/build/rdma-core")
 RDMA_INSTALLED = Path("/cache/build/rdma-core-install")
-LIBRARIES = "usr/lib/x86_64-linux-gnu"
+LIBRARIES = f"usr/lib/{HOST.triplet}"
 GUEST = SRC / "tests/vm/guest"
 MODULES = SRC / "tests/vm/module"
 SPEC = SRC / "firmware-spec"
@@ -60,6 +66,9 @@ SKIPPED_TREES = ("net/bluetooth", "net/mac80211", "net/wireless", "net/nfc",
 # its dependency.
 ESSENTIAL = ("diffutils", "libc-bin")
 
+# What programs for another architecture are linked with. This root has it anyway.
+CROSS_PACKAGES = ("libc6-dev", "libnl-3-dev", "libnl-route-3-dev", "libudev-dev")
+
 SKIPPED_FILES = re.compile(
     r"/usr/(include|share/(doc|man|info|locale|lintian|bug|perl|gdb|i18n|"
     r"bash-completion|zsh|fish|applications|icons))(/|$)|\.a$|/gconv/.*\.so$")
@@ -74,6 +83,32 @@ def kernel_folder(kernel):
 
 def kernel_version(kernel):
     return Path(f"{kernel_folder(kernel)}.version").read_text().strip()
+
+
+def kernel_name(kernel, arch):
+    """The name of a kernel of an architecture in /cache and in build steps."""
+    return f"{kernel}{arch.suffix}"
+
+
+def tree_of(arch):
+    """The root folder of Debian for an architecture."""
+    return Path("/") if arch == HOST else Path(f"/cache/arch/{arch.debian}")
+
+
+def rdma_of(arch):
+    """The folder in which rdma-core is built."""
+    return Path(f"{RDMA}{arch.suffix}")
+
+
+def tool_of(arch, name):
+    """A program of the compiler or binutils for an architecture."""
+    return name if arch == HOST else f"{arch.triplet}-{name}"
+
+
+def compiler_of(arch):
+    """The C compiler with what it needs to find headers and libraries."""
+    cross = [] if arch == HOST else [f"--sysroot={tree_of(arch)}"]
+    return [tool_of(arch, "gcc"), *cross, "-O2", "-Wall", "-Wextra", "-Werror"]
 
 
 def kernel_image(kernel):
@@ -165,7 +200,7 @@ def package_files(packages, etc):
         paths.update(entry.path for entry in os.scandir(folder)
                      if entry.is_symlink()
                      and os.readlink(entry.path) in alternatives)
-    paths.add("/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")
+    paths.add(f"/{LIBRARIES}/{HOST.loader}")
     return sorted(path for path in paths
                   if path and os.path.lexists(path)
                   and not path.startswith("/etc/")
@@ -225,12 +260,12 @@ def copy_packages(this, packages, etc, root):
     this.run("cp", "-a", f"{etc}/.", root / "etc")
 
 
-def copy_files(this, paths, root):
-    """Copies files of this root to another root, at the same paths."""
+def copy_files(this, paths, root, tree="/"):
+    """Copies files of a tree, by default this root, to another root, at the same paths."""
     listing = Path(f"{root}.files")
-    listing.write_text("\n".join(paths) + "\n", encoding="utf-8")
+    listing.write_text("".join(f".{path}\n" for path in paths), encoding="utf-8")
     this.run("sh", "-c",
-             f"tar -C / --hard-dereference -cf - -T {listing} | "
+             f"tar -C {tree} --hard-dereference -cf - -T {listing} | "
              f"tar -C {root} --keep-directory-symlink -xf -")
 
 
@@ -246,25 +281,76 @@ def build_base(step, digest, kernels):
         if this is None:
             return
         root = STAGE / "base"
-        shutil.rmtree(root, ignore_errors=True)
-        root.mkdir(parents=True)
         # guest-test.erofs must come from the same root, so it is rebuilt with the base.
         (IMAGES / "guest-test.erofs").unlink(missing_ok=True)
         (STAGE.parent / "image-guest-test.stamp").unlink(missing_ok=True)
-        for link in ("bin", "sbin", "lib", "lib64"):
-            (root / link).symlink_to(os.readlink("/" + link))
-        for folder in ("dev", "proc", "sys", "run", "root", "mnt", "etc",
-                       "var/log", "var/tmp", "var/lib", "usr/lib/modules",
-                       "usr/lib64"):
-            (root / folder).mkdir(parents=True, exist_ok=True)
-        (root / "tmp").mkdir()
-        (root / "tmp").chmod(0o1777)
-        (root / "var/run").symlink_to("/run")
+        make_empty_root(root, ("bin", "sbin", "lib", "lib64"))
         copy_packages(this, guest_packages(first_stage(), "guest"), first_etc(),
                       root)
         for kernel in kernels:
             stage_modules(this, kernel, root)
         erofs(this, root, "base.erofs")
+
+
+def make_empty_root(root, links):
+    """A root folder with the usual folders, and links into its /usr."""
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    for link in links:
+        (root / link).symlink_to(f"usr/{link}")
+    for folder in ("dev", "proc", "sys", "run", "root", "mnt", "etc",
+                   "var/log", "var/tmp", "var/lib", "usr/lib/modules",
+                   *(f"usr/{link}" for link in links)):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    (root / "tmp").mkdir()
+    (root / "tmp").chmod(0o1777)
+    (root / "var/run").symlink_to("/run")
+
+
+def tree_files(tree):
+    """The paths of a guest's files in the tree of another architecture."""
+    for folder, folders, names in os.walk(tree / "usr"):
+        names += [name for name in folders if Path(folder, name).is_symlink()]
+        for name in names:
+            path = f"/{Path(folder, name).relative_to(tree)}"
+            if not SKIPPED_FILES.search(path):
+                yield path
+
+
+def add_etc(this, tree, root):
+    """This root's /etc, except what is of its architecture, and the links of its
+    alternatives."""
+    etc = first_etc()
+    this.run("cp", "-a", f"{etc}/.", root / "etc")
+    (root / "etc/ld.so.cache").unlink(missing_ok=True)
+    this.run("cp", "-a", f"{tree}/etc/ld.so.conf.d/.", root / "etc/ld.so.conf.d")
+    alternatives = {f"/etc/alternatives/{name}"
+                    for name in os.listdir(etc / "alternatives")}
+    for folder in ("usr/bin", "usr/sbin"):
+        for entry in os.scandir(f"/{folder}"):
+            if entry.is_symlink() and os.readlink(entry.path) in alternatives:
+                link = root / folder / entry.name
+                link.unlink(missing_ok=True)
+                link.symlink_to(os.readlink(entry.path))
+
+
+def build_foreign_base(step, digest, arch, kernel, fetched):
+    """The base of another architecture. FETCHED is the key of its tree."""
+    key = digest([fetched, str(first_etc())], [SRC / "ci/image.py"])
+    name = f"base{arch.suffix}"
+    with step(f"image-{name}", key, f"guest base image for {arch.name}") as this:
+        if this is None:
+            return
+        tree, root = tree_of(arch), STAGE / name
+        make_empty_root(root, ("bin", "sbin", "lib"))
+        copy_files(this, sorted(tree_files(tree)), root, tree)
+        add_etc(this, tree, root)
+        # No byte code was made at installation. Times of files are not kept.
+        this.run("python3", "-m", "compileall", "-q", "-j0", "-s", root, "-p", "/",
+                 "--invalidation-mode", "unchecked-hash",
+                 *sorted(root.glob("usr/lib/python3*")))
+        stage_modules(this, kernel, root)
+        erofs(this, root, f"{name}.erofs")
 
 
 def stage_rdma_core(root):
@@ -328,9 +414,9 @@ def module_order(root, version):
     return [folder / path for path in order]
 
 
-def build_initrd(step, digest, kernel, modules=STAGE / "base"):
-    """Builds the initrd of a kernel whose modules are staged in a folder. If that is not
-    the base, the guest finds the modules on a disk of their own."""
+def build_initrd(step, digest, kernel, arch=HOST, modules=None):
+    """Builds the initrd of a kernel. Its modules are in the base; if MODULES is another
+    folder, the guest finds them on a disk of their own."""
     version = kernel_version(kernel)
     key = digest([version, *BOOT_MODULES],
                  [GUEST / "init.c", SRC / "ci/image.py"])
@@ -339,13 +425,15 @@ def build_initrd(step, digest, kernel, modules=STAGE / "base"):
             return
         root = STAGE / f"initrd-{kernel}"
         shutil.rmtree(root, ignore_errors=True)
-        own = [] if modules == STAGE / "base" else ["kernel"]
+        own = ["kernel"] if modules else []
+        modules = modules or STAGE / f"base{arch.suffix}"
         for folder in ("modules", "proc", "dev", "base", "payload", "tests",
                        "tmpfs", "root", *own):
             (root / folder).mkdir(parents=True)
-        this.run("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o",
-                 root / "init", GUEST / "init.c")
-        this.run("strip", root / "init")
+        this.run(*compiler_of(arch), "-static",
+                 f'-DCONSOLE="/dev/{arch.console}"', "-o", root / "init",
+                 GUEST / "init.c")
+        this.run(tool_of(arch, "strip"), root / "init")
         names = []
         for path in module_order(modules, version):
             shutil.copy(path, root / "modules")
@@ -360,40 +448,41 @@ def build_initrd(step, digest, kernel, modules=STAGE / "base"):
 
 # ---- payload ---------------------------------------------------------------
 
-def compile_programs(this, target):
+def compile_programs(this, target, arch):
     """Compiles each tests/vm/guest/*.c except init.c to one program of the guest. Headers
     are from rdma-core's tree, libraries from Debian's packages of the same release."""
     target.mkdir(parents=True, exist_ok=True)
     for source in sorted(GUEST.glob("*.c")):
         if source.name == "init.c":
             continue
-        this.run("gcc", "-O2", "-g", "-Wall", "-Wextra", "-Werror",
-                 f"-I{RDMA}/include", f"-I{SPEC}", f"-I{SPEC}/include",
+        this.run(*compiler_of(arch), "-g", f"-I{rdma_of(arch)}/include",
+                 f"-I{SPEC}", f"-I{SPEC}/include",
                  "-o", target / source.stem, source,
                  "-l:librdmacm.so.1", "-l:libibverbs.so.1", "-lpthread")
 
 
-def compile_agent(this, target):
-    """Compiles the agent of fakernic-lab, statically, so that it runs in any guest."""
-    AGENT_PROGRAM.parent.mkdir(parents=True, exist_ok=True)
-    partial = AGENT_PROGRAM.with_suffix(".partial")
-    this.run("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-s", "-o",
-             partial, AGENT)
-    partial.rename(AGENT_PROGRAM)
-    shutil.copy(AGENT_PROGRAM, target)
+def compile_agent(this, target, arch):
+    """Compiles the agent of fakernic-lab, statically, so that it runs in any guest of its
+    architecture."""
+    program = AGENT_PROGRAM.with_name(f"{AGENT_PROGRAM.name}{arch.suffix}")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    partial = program.with_suffix(".partial")
+    this.run(*compiler_of(arch), "-static", "-s", "-o", partial, AGENT)
+    partial.rename(program)
+    shutil.copy(program, target / AGENT_PROGRAM.name)
 
 
-def strip_programs(this, root):
+def strip_programs(this, root, arch=HOST):
     for path in root.rglob("*"):
         if is_elf(path) and path.suffix != ".ko":
-            this.run("strip", "--strip-debug", path)
+            this.run(tool_of(arch, "strip"), "--strip-debug", path)
 
 
-def stage_provider(root):
+def stage_provider(root, arch):
     """Stages the provider, for Debian's own libibverbs."""
-    libraries = root / LIBRARIES / "libibverbs"
+    libraries = root / f"usr/lib/{arch.triplet}/libibverbs"
     libraries.mkdir(parents=True)
-    shutil.copy(RDMA / "lib/libfakernic-rdmav34.so", libraries)
+    shutil.copy(rdma_of(arch) / "lib/libfakernic-rdmav34.so", libraries)
     drivers = root / "etc/libibverbs.d"
     drivers.mkdir(parents=True)
     (drivers / "fakernic.driver").write_text("driver fakernic\n")
@@ -410,20 +499,20 @@ def driver_of(kernel):
     return Path(f"/cache/build/driver-{kernel}/kernel-driver/fakernic.ko")
 
 
-def add_driver(this, driver, root, version):
+def add_driver(this, driver, root, version, arch=HOST):
     """Adds fakernic.ko to a kernel's own modules and to their index."""
     updates = root / "lib/modules" / version / "updates"
     updates.mkdir()
     shutil.copy(driver, updates)
-    this.run("strip", "--strip-debug", updates / driver.name)
+    this.run(tool_of(arch, "strip"), "--strip-debug", updates / driver.name)
     this.run("depmod", "-b", root, version)
 
 
-def stage_driver(this, kernel, root):
+def stage_driver(this, kernel, root, arch):
     """Stages fakernic.ko and a module index that covers the base and the driver."""
     driver = driver_of(kernel)
     version = kernel_version(kernel)
-    base = STAGE / "base/usr/lib/modules" / version
+    base = STAGE / f"base{arch.suffix}/usr/lib/modules" / version
     target = root / "usr/lib/modules" / version
     if not driver.exists():
         this.note(f"no driver for Linux {version} yet")
@@ -435,27 +524,29 @@ def stage_driver(this, kernel, root):
     (folder / "kernel").symlink_to(base / "kernel")
     for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
         shutil.copy(base / name, folder)
-    add_driver(this, driver, merged, version)
+    add_driver(this, driver, merged, version, arch)
     shutil.copytree(folder, target, symlinks=True,
                     ignore=shutil.ignore_patterns("kernel"))
 
 
-def build_payload(step, digest, kernels):
+def build_payload(step, digest, kernels, arch=HOST):
     drivers = [driver_of(kernel) for kernel in kernels]
-    stamps = [Path(f"/cache/build/{name}.stamp").read_text()
+    stamps = [Path(f"/cache/build/{name}{arch.suffix}.stamp").read_text()
               for name in ("provider", "image-base")]
     key = digest(stamps, [GUEST, AGENT, SPEC, SRC / "ci/image.py", *drivers])
-    with step("image-payload", key, "guest payload image") as this:
+    name = f"payload{arch.suffix}"
+    title = "guest payload image" + (f" for {arch.name}" if arch.suffix else "")
+    with step(f"image-{name}", key, title) as this:
         if this is None:
             return
-        root = STAGE / "payload"
+        root = STAGE / name
         shutil.rmtree(root, ignore_errors=True)
-        stage_provider(root)
+        stage_provider(root, arch)
         (root / "usr/bin").mkdir()
-        compile_programs(this, root / "usr/bin")
-        compile_agent(this, root / "usr/bin")
+        compile_programs(this, root / "usr/bin", arch)
+        compile_agent(this, root / "usr/bin", arch)
         shutil.copy(GUEST / "show_gids", root / "usr/bin")
-        strip_programs(this, root)
+        strip_programs(this, root, arch)
         share = root / "usr/share/fakernic"
         share.mkdir(parents=True, exist_ok=True)
         for path in GUEST.iterdir():
@@ -463,8 +554,8 @@ def build_payload(step, digest, kernels):
                     path.name != "show_gids"):
                 shutil.copy(path, share)
         for kernel in kernels:
-            stage_driver(this, kernel, root)
-        erofs(this, root, "payload.erofs")
+            stage_driver(this, kernel, root, arch)
+        erofs(this, root, f"{name}.erofs")
 
 
 def build_modules(step, digest, kernels):
@@ -510,7 +601,7 @@ def build_kernel(step, digest, kernel):
             stage_modules(this, kernel, root)
             add_driver(this, driver, root / "usr", version)
             erofs(this, root, name)
-    build_initrd(step, digest, kernel, root)
+    build_initrd(step, digest, kernel, modules=root)
 
 
 def build(step, digest, kernels):
@@ -519,3 +610,11 @@ def build(step, digest, kernels):
     for kernel in kernels:
         build_initrd(step, digest, kernel)
     build_payload(step, digest, kernels)
+
+
+def build_foreign(step, digest, arch, kernel, fetched):
+    """The images of another architecture, with one kernel."""
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    build_foreign_base(step, digest, arch, kernel, fetched)
+    build_initrd(step, digest, kernel, arch)
+    build_payload(step, digest, [kernel], arch)

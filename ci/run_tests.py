@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 
 import build
-from build import BUILD, HOST_CACHE, LOG, SRC, versions
+from build import BUILD, FOREIGN, HOST, HOST_CACHE, LOG, SRC, versions
 from progress import Running
 
 HOST_LOG = f"{HOST_CACHE}/log"
@@ -41,13 +41,16 @@ MADE_OF = ("qemu-hw/roce", "qemu-hw/fault", "qemu-hw/link", "firmware-spec/inclu
            "tests/qtest/fakernic-chance.h", "tests/qtest/fakernic-stranger.h")
 # Suites that also need the folders of others.
 MADE_ALSO_OF = {"arch": ("tests/unit", "tests/sim")}
+# A guest of another architecture and one of the host's, and their tests.
+ARCH_SUITES = tuple(f"arch-{arch.name}" for arch in FOREIGN)
+ARCH_TESTS = ("traffic", "rdmacm", "atomics", "odp", "verbs")
 # Suites of tests in guests: rdma-core's tests in one guest (pyverbs), all others in one
 # guest, tests in two guests, in two of other kinds, in Debian's QEMU (packaged), and more.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
-             "many", "long-two", "long-other", "long", "programs",
+             "many", *ARCH_SUITES, "long-two", "long-other", "long", "programs",
              "packages-13", "packages-12", "recipes")
 # These take too long for make test. They run only if they are named.
-NAMED = ("dkms-more", "mutants", "many", "long-two", "long-other", "long", "programs",
+NAMED = ("dkms-more", "mutants", "many", *ARCH_SUITES, "long-two", "long-other", "long", "programs",
          "packages-13", "packages-12", "recipes")
 LONG_S = 10 * 3600
 # Two at a time: more guests would need more memory than the README asks for.
@@ -170,8 +173,11 @@ def suites(quick):
         "lab": lab_tests("action", "command", "hostile", "meeting", "outside",
                          "relay", "shared"),
         "lab-vm": lab_tests("machines", "lessons", "readme", "checkout",
-                            limit=1500),
+                            "arch", limit=1500),
         "many": lab_tests("many", limit=7200),
+        **{f"arch-{arch.name}": vm_tests(
+            f"arch-{arch.name}", f"--arch={arch.name},{HOST.name}",
+            *(f"test_{name}.py" for name in ARCH_TESTS)) for arch in FOREIGN},
         "long": long_tests("long", "one"),
         "long-two": long_tests("long-two", "two"),
         "long-other": long_tests("long-other", "other"),

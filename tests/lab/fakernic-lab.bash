@@ -5,7 +5,7 @@ _fakernic_lab()
 {
     local cur prev words cword
     _init_completion || return
-    local machines="-n --image --kernel --initrd --append --cpus --cpu-nice
+    local machines="-n --arch --image --kernel --initrd --append --cpus --cpu-nice
         --memory --mount --env --qemu --qemu-arg --out --link --netdev --first --mtu --loss --duplicate
         --reorder --corrupt --delay --seed --fault --timeline --pcap --help"
     local i action="" offered=""
@@ -19,6 +19,7 @@ _fakernic_lab()
     --out | --mount) _filedir -d; return ;;
     --link) COMPREPLY=($(compgen -W "netdev shared" -- "$cur")); return ;;
     --expect) COMPREPLY=($(compgen -W "oom tasks crash" -- "$cur")); return ;;
+    --arch) COMPREPLY=($(compgen -W "x86_64 arm64" -- "$cur")); return ;;
     --ready) COMPREPLY=($(compgen -W "auto now cm" -- "$cur")); return ;;
     esac
     case $action in

@@ -32,7 +32,7 @@ from fakernic_lab.lab import MARK, NODES_MAX, Lab, parse_mount, prepare_out
 from fakernic_lab.machine import Machine
 from fakernic_lab.qmp import QMP, QMPError
 from fakernic_lab.timeline.records import RecordError
-from fakernic_lab.versions import MAIN_KERNEL
+from fakernic_lab.versions import MAIN_KERNEL, OLD_KERNEL
 
 HERE = Path(__file__).parent
 CANNOT = 125
@@ -52,6 +52,13 @@ REFUSED = {
     ("--mount", "/etc:/x", "--mount", "/tmp:/x", "--", "a"): "same place",
     ("--kernel", "5.10", "--", "a"): f"one of {MAIN_KERNEL}, ",
     ("--initrd", "x", "--", "a"): "--initrd needs",
+    ("--arch", "sparc", "--", "a"): "--arch sparc: one of x86_64, arm64",
+    ("--arch", "arm64,arm64,x86_64", "--", "a"): "3 architectures for 2 machines",
+    ("--arch", "arm64", "--kernel", OLD_KERNEL, "--", "a"):
+        f"--arch arm64 boot Linux {MAIN_KERNEL} only",
+    ("--arch", "arm64", "--image", "x.qcow2", "--", "a"): "no --image",
+    ("--arch", "arm64,x86_64", "--qemu", "/usr/bin/true", "--", "a"):
+        "--qemu is one program",
     ("--image", "/nosuch.qcow2", "--", "a"): "/nosuch.qcow2: No such file",
     ("--image", "/etc/hostname", "--append", "x", "--", "a"): "need --kernel",
     ("--loss", "60%", "--corrupt", "60%", "--", "a"): "more than 100%",

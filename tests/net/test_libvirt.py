@@ -81,7 +81,7 @@ def boot_project_image(domain, name):
     system = domain.find("os")
     add(system, "kernel", str(kernel))
     add(system, "initrd", str(initrd))
-    add(system, "cmdline", f"{images.COMMON} loglevel=5 panic=-1 mitigations=off "
+    add(system, "cmdline", f"{images.common_words()} loglevel=5 panic=-1 mitigations=off "
         f"nokaslr fakernic_host={name}")
     devices = domain.find("devices")
     devices.remove(devices.find("disk"))

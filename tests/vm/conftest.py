@@ -8,6 +8,7 @@ import pytest
 
 from fakernic_test import rdma      # first: it sets the path of fakernic_lab
 from fakernic_test.lab import Lab, RUNS, WIRES, lost_wakeups
+from fakernic_lab.arches import HOST, of_each
 from fakernic_lab.images import DEBUG_KERNELS, DEBUG_PATIENCE
 from fakernic_lab.versions import MAIN_KERNEL
 
@@ -47,6 +48,10 @@ def pytest_addoption(parser):
                      "$FAKERNIC_WIRE, or netdev, without it")
     parser.addoption("--kernel", default=MAIN_KERNEL, help="the kernel of tests "
                      "that ask for none")
+    parser.addoption("--arch", default=HOST.name, metavar="ARCH[,ARCH]",
+                     help="the architecture of guests, or of the first and the "
+                     "second; with another than the host's only tests that run "
+                     "on the main kernel")
     parser.addoption("--guests", choices=("one", "two", "other"),
                      help="run the tests that want one guest, the usual two, or "
                      "any others")
@@ -110,6 +115,13 @@ def fits_kernel(item, kernel):
                 "[rds", "soft_roce", "[mckey-serving_rxe")))
 
 
+def fits_arch(item, arches):
+    """Returns whether a test runs with guests of these architectures: others than
+    the host's have the main kernel only."""
+    return arches == [HOST] * 2 or (wanted_guests(item)["kernel"] == MAIN_KERNEL and
+                                    wanted_guests(item)["driver"] == "fakernic")
+
+
 def extend_timeouts(item):
     """Multiplies the time limits of marks on a debug kernel."""
     mark = item.get_closest_marker("timeout")
@@ -124,7 +136,8 @@ def pytest_collection_modifyitems(config, items):
     items[:] = [item for item in items if config.getoption("--long") ==
                 bool(item.get_closest_marker("long")) and
                 guests in (None, kind_of_guests(item)) and
-                fits_kernel(item, config.getoption("--kernel"))]
+                fits_kernel(item, config.getoption("--kernel")) and
+                fits_arch(item, of_each(config.getoption("--arch"), 2))]
     order = {}
     for item in items:
         if config.getoption("--kernel") in DEBUG_KERNELS:
@@ -145,8 +158,8 @@ def rounds_of_a_test(request):
 
 
 @pytest.fixture(scope="session")
-def lab():
-    lab = Lab()
+def lab(request):
+    lab = Lab(arches=of_each(request.config.getoption("--arch"), 2))
     yield lab
     try:
         lab.judge()

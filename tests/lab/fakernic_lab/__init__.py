@@ -13,6 +13,7 @@
   captures.py  one capture out of those of each machine
   machine.py   one QEMU process: command line, console, monitor
   images.py    what a machine boots
+  arches.py    the architectures of machines
   guest.py     commands inside a guest, through its agent
   waiting.py   the line that says how far a boot is
   meeting.py   commands that wait for each other

@@ -9,7 +9,7 @@ import sys
 import time
 from importlib import metadata
 
-from . import images, junit, launch, places, show, stay
+from . import arches, images, junit, launch, places, show, stay
 from .cards import SEEDS, WIRES
 from .console import EXPECTED
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
@@ -161,6 +161,10 @@ def add_machine_options(parser, out=OUT):
     group.add_argument("-n", type=between(1, NODES_MAX), metavar="N",
                        help=f"number of machines, 1 to {NODES_MAX} (default: "
                        "one per command, at least 2)")
+    group.add_argument("--arch", default=arches.HOST.name, metavar="ARCH[,ARCH]...",
+                       help=f"architecture of the machines: {', '.join(arches.ARCHES)}; "
+                       "one for all, or one for each. Others than the host's "
+                       "are emulated")
     group.add_argument("--image", metavar="FILE", help="disk image to boot, "
                        "qcow2 or raw, with systemd and fakernic's packages; "
                        "it is not modified (default: the project's own guest)")
@@ -411,8 +415,9 @@ def lab_arguments(options, count):
     if options.first > 1 and not options.netdev:
         raise LabError("--first is for machines of several hosts, on a network "
                        "of theirs: it needs --netdev")
-    return {"count": count, "image": images.chosen(
-                options.image, options.kernel, options.initrd, options.append),
+    return {"count": count, "image": [images.chosen(
+                options.image, options.kernel, options.initrd, options.append, arch)
+                for arch in arches.of_each(options.arch, count)],
             "out": options.out,
             "mounts": make_mounts(options), "cpus": options.cpus,
             "cpu_nice": options.cpu_nice,
@@ -427,11 +432,15 @@ def lab_arguments(options, count):
 
 # ---- what the commands do --------------------------------------------------
 
-def report_accelerator():
+def report_accelerator(chosen):
+    """Reports how the machines that boot these images are run."""
     reason = places.why_no_kvm()
     if reason and places.accelerator() == "tcg":
         say(f"no KVM ({reason}): the machines are emulated. They boot in 10 to "
             "20 s, minutes with --image, and run 10 times slower or more")
+        return
+    for arch in sorted({image.arch for image in chosen} - {arches.HOST}):
+        say(f"no KVM for {arch.name} on this host: these machines are emulated")
 
 
 def warn_of_memory(count, each):
@@ -489,7 +498,7 @@ def run(options):
     except LabError:
         lab.stop()
         raise
-    report_accelerator()
+    report_accelerator(lab.images)
     warn_of_memory(len(commands), options.memory or lab.image.memory)
     begin = time.monotonic()
     with lab:
@@ -520,8 +529,8 @@ def run(options):
 def up(options):
     count = options.n or 2
     arguments = lab_arguments(options, count)
-    report_accelerator()
-    warn_of_memory(count, options.memory or arguments["image"].memory)
+    report_accelerator(arguments["image"])
+    warn_of_memory(count, options.memory or arguments["image"][0].memory)
     for node in stay.up(arguments):
         print(f"{node.name}  {node.port.ip4}  {node.port.ibdev}  "
               f"{node.port.netdev}")

@@ -12,6 +12,7 @@ import tarfile
 from pathlib import Path
 
 from . import places, versions
+from .arches import HOST
 from .errors import LabError
 
 # The first is the main kernel, which the image contains.
@@ -26,11 +27,6 @@ OFTEN = "kcsan.skip_watch=100 kcsan.udelay_task=100 kcsan.udelay_interrupt=50"
 DEBUG_PATIENCE = 5          # factor by which these kernels are slower
 # The modules of these kernels are on a disk of their own, not in the base.
 OTHER_KERNELS = KERNELS[1:]
-# no_timer_check: Linux tests at boot whether the timer ticks, and panics if not. On a busy
-# host an emulated timer may tick too late for the test.
-# rcu_cpu_stall_suppress_at_boot: on a busy host an emulated CPU may stall for a while.
-COMMON = ("console=ttyS0 no_timer_check random.trust_cpu=on "
-          "rcupdate.rcu_cpu_stall_suppress_at_boot=1")
 INSTALLED = Path("/usr/share/fakernic-lab/images")
 SECTOR = 512
 BOOT_MARK = b"\x55\xaa"          # at the end of the first sector, if there are partitions
@@ -60,6 +56,13 @@ WANTS = ("io.systemd.credential.binary:systemd.unit-dropin.multi-user.target~"
 WANTS_TEXT = "[Unit]\nWants=fakernic-lab.service\n"
 
 
+def common_words(arch=HOST):
+    """Words for the command line of every kernel. rcu_cpu_stall_suppress_at_boot: on a
+    busy host an emulated CPU may stall for a while."""
+    return (f"console={arch.console} {arch.append} random.trust_cpu=on "
+            "rcupdate.rcu_cpu_stall_suppress_at_boot=1")
+
+
 def images():
     """The folder of the project's own guest: a checkout's, or the package's."""
     own = places.cache() / "images"
@@ -77,18 +80,23 @@ def disk(path):
 
 
 class ProjectImage:
-    """The guest of `make build-image`, with one of its kernels."""
+    """The guest of `make build-image`, with one of its kernels; for another
+    architecture that of `make build-ARCH`, which has the main kernel."""
 
     boot_timeout_s = 240
     memory = 768                # MiB, the default
     patience = 1                # factor of all time limits in the guest
     lacks_agent = lacks_driver = "build it again with 'make build-image'"
 
-    def __init__(self, kernel=versions.MAIN_KERNEL, append=""):
+    def __init__(self, kernel=versions.MAIN_KERNEL, append="", arch=HOST):
         if kernel not in KERNELS:
             raise LabError(f"--kernel {kernel}: one of {', '.join(KERNELS)}, or "
                            "with --image the path of a kernel")
+        if arch != HOST and kernel in OTHER_KERNELS:
+            raise LabError(f"--kernel {kernel}: machines with --arch {arch.name} "
+                           f"boot Linux {versions.MAIN_KERNEL} only")
         self.kernel = kernel
+        self.arch = arch
         self.append = append
         if kernel in DEBUG_KERNELS:
             self.boot_timeout_s, self.memory = 600, 2048
@@ -98,8 +106,8 @@ class ProjectImage:
         if kernel == RACE_KERNEL:
             self.append += f" {OFTEN}"
         self.parts = [images() / name for name in (
-            f"vmlinuz-{kernel}", f"initrd-{kernel}", "base.erofs",
-            "payload.erofs")]
+            f"vmlinuz-{kernel}{arch.suffix}", f"initrd-{kernel}{arch.suffix}",
+            f"base{arch.suffix}.erofs", f"payload{arch.suffix}.erofs")]
         if kernel in OTHER_KERNELS:
             self.parts.append(images() / f"kernel-{kernel}.erofs")
 
@@ -110,6 +118,8 @@ class ProjectImage:
                                ", or name a disk with --image")
 
     def made_by(self):
+        if self.arch != HOST:
+            return f"run 'make build-{self.arch.name}' in a checkout"
         if self.kernel in OTHER_KERNELS:
             return ("run 'ci/enter.sh ci/build.py image kernel-"
                     f"{self.kernel}' in a checkout")
@@ -118,10 +128,10 @@ class ProjectImage:
 
     def arguments(self, name, _directory):
         kernel, initrd, *disks = self.parts
-        words = [COMMON, "loglevel=5 panic=-1 mitigations=off nokaslr",
+        words = [common_words(self.arch), "loglevel=5 panic=-1 mitigations=off nokaslr",
                  f"fakernic_host={name}", self.append]
         # Files that only the project's tests need, if they were built.
-        tests = images() / "guest-test.erofs"
+        tests = images() / f"guest-test{self.arch.suffix}.erofs"
         if tests.exists():
             words.append(f"fakernic_tests=vd{'abcd'[len(disks)]}")
             disks.append(tests)
@@ -137,6 +147,7 @@ class DiskImage:
     boot_timeout_s = 600        # a whole Debian, emulated on a busy machine
     memory = 1024
     patience = 1
+    arch = HOST
     lacks_agent = ("it needs systemd 256, or the package fakernic-lab-guest in "
                    "it; and virtio_blk and virtio_console in its kernel")
     lacks_driver = ("put fakernic-dkms_*.deb and fakernic-provider_*.deb into "
@@ -176,7 +187,7 @@ class DiskImage:
         root = "" if "root=" in self.append else f"root={self.root()} rw"
         initrd = ["-initrd", str(self.initrd)] if self.initrd else []
         return ["-kernel", str(self.kernel), *initrd,
-                "-append", f"{COMMON} {root} {self.append}"]
+                "-append", f"{common_words()} {root} {self.append}"]
 
     def arguments(self, _name, directory):
         tools = directory / "fakernic-lab.tar"
@@ -204,10 +215,13 @@ def write_tools(path):
         tar.addfile(info, io.BytesIO(program))
 
 
-def chosen(disk_file=None, kernel=None, initrd=None, append=""):
+def chosen(disk_file=None, kernel=None, initrd=None, append="", arch=HOST):
     """The image that the options select: a disk, or the project's own guest."""
+    if disk_file and arch != HOST:
+        raise LabError(f"--arch {arch.name} boots the project's own guest only, "
+                       "and no --image")
     if disk_file:
         return DiskImage(disk_file, kernel, initrd, append)
     if initrd:
         raise LabError("--initrd needs --image and --kernel")
-    return ProjectImage(kernel or versions.MAIN_KERNEL, append)
+    return ProjectImage(kernel or versions.MAIN_KERNEL, append, arch)

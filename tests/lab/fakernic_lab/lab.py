@@ -144,6 +144,21 @@ def prepare_out(folder):
     return folder.resolve(), mark
 
 
+def find_qemus(images, wanted):
+    """The command of a QEMU with the device for each architecture of these
+    images, all of which are there. WANTED is a program of the user's."""
+    arches = {image.arch: None for image in images}
+    if wanted and len(arches) > 1:
+        raise LabError("--qemu is one program, but --arch names several "
+                       "architectures: leave one of them out")
+    for image in dict.fromkeys(images):
+        image.check()
+    for arch in arches:
+        arches[arch] = places.qemu_command(wanted, arch)
+        places.require_device(arches[arch])
+    return arches
+
+
 def side_by_side(work, *each, at_once=PROCESSORS):
     """Calls WORK for each in parallel, by default as many as there are processors. If one
     call fails, does not wait for the others: they end with their machines."""
@@ -249,6 +264,7 @@ class Node:
 class Lab:
     """Machines on one wire. As a context manager it starts and stops them.
 
+    IMAGE: what the machines boot, or a list with one image for each.
     MOUNTS: Mount objects.
     ENVIRONMENT: variables of all commands.
     WIRE_RULES: fault rules for every end of the wire (relay.py), set when all are up.
@@ -282,10 +298,10 @@ class Lab:
             if name not in (None, *self.names):
                 raise LabError(f"fault rule '{name}: {rule}': there is no "
                                f"{name}, only {', '.join(self.names)}")
-        self.image = image or ProjectImage()
-        self.image.check()
-        self.qemu = places.qemu_command(qemu)
-        places.require_device(self.qemu)
+        self.images = image if isinstance(image, list) else (
+            [image or ProjectImage()] * count)
+        self.image = self.images[0]
+        self.qemus = find_qemus(self.images, qemu)
         self.mounts = list(mounts)
         self.wire = wire or os.environ.get("FAKERNIC_WIRE")
         self.require_apart(out, sockets, stays and pcap)
@@ -360,12 +376,13 @@ class Lab:
             self.set_up()
 
     def launch(self):
-        for number, name, netdev in zip(self.numbers, self.names, self.join()):
+        for number, name, netdev, image in zip(self.numbers, self.names,
+                                               self.join(), self.images):
             folder = self.sockets / name
             folder.mkdir()
             machine = Machine(name, self.out / name,
-                              self.nics(number, name, netdev), self.image,
-                              mounts=self.mounts, qemu=self.qemu,
+                              self.nics(number, name, netdev), image,
+                              mounts=self.mounts, qemu=self.qemus[image.arch],
                               sockets=folder, keeps=[self.mark],
                               files=[captures.CAPTURE] if self.captured else [],
                               **self.options)

@@ -104,7 +104,8 @@ class Machine:
     SOCKETS: the folder of its sockets, with a short path.
     KEEPS: open files of this process that QEMU inherits.
     FILES: names of more files that QEMU writes; see file_name().
-    MACHINE: QEMU's machine type, with options.
+    MACHINE: QEMU's machine type, with options, instead of the usual one of the
+    image's architecture.
     PORTS: each device is below its own root port, else all are on the first bus.
     CPU_NICE: a property of its fakernics, which lowers the priority of the vCPU
     threads below the thread that feeds them (qemu-hw/SCHEDULING.md).
@@ -112,7 +113,7 @@ class Machine:
 
     def __init__(self, name, directory, nics=(), image=None, memory=None, cpus=1,
                  mounts=(), extra=(), trace=(), qemu=None, sockets=None,
-                 stays=False, keeps=(), machine="q35", ports=True,
+                 stays=False, keeps=(), machine=None, ports=True,
                  cpu_nice=0, files=()):
         self.name = name
         self.directory = Path(directory).resolve()
@@ -134,10 +135,13 @@ class Machine:
                     isinstance(self.image, DiskImage))
         self.process = self.exitcode = self.started_pid = None
         self.capture_count = 0
-        qemu = qemu or places.qemu_command()
+        arch = self.image.arch
+        qemu = qemu or places.qemu_command(arch=arch)
+        accel = places.acceleration(qemu, cpus, arch)
         self.command = [*qemu,
-                        *self.base_arguments(machine, memory or self.image.memory,
-                                             cpus, places.acceleration(qemu, cpus)),
+                        *self.base_arguments(machine or arch.machine,
+                                             memory or self.image.memory, cpus,
+                                             accel),
                         *self.nic_arguments(nics, ports)]
         for index, mount in enumerate(self.mounts):
             self.command += mount.arguments(index)

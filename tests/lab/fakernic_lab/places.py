@@ -8,10 +8,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from .arches import HOST
 from .errors import LabError
 
-BINARY = "qemu-system-x86_64"
-WRAPPER = "qemu-system-x86_64-fakernic"
 INSIDE = os.environ.get("FAKERNIC_ROOT") == "1"
 # The launcher's own programs: where its package installs them, and where a
 # checkout builds them.
@@ -81,16 +80,16 @@ def time_of_build(program):
     return stamp.stat().st_mtime if stamp.exists() else 0
 
 
-def built_qemu():
+def built_qemu(arch=HOST):
     """The command that runs the cache's QEMU, or None.
 
     The cache may have a QEMU with the device built in, and a plug-in for the
     Debian tree's QEMU. Outside the build's root the newer of the two is used,
     because "make run" builds the plug-in only.
     """
-    binary = cache() / "build/qemu" / BINARY
-    plugin = cache() / "build/qemu-plugin"
-    made = [path for path in (binary, plugin / WRAPPER)
+    binary = cache() / f"build/qemu{arch.suffix}" / arch.qemu
+    plugin = cache() / f"build/qemu-plugin{arch.suffix}"
+    made = [path for path in (binary, plugin / arch.wrapper)
             if os.access(path, os.X_OK)]
     root = debian_root()
     if not made or (root is None and not INSIDE):
@@ -99,23 +98,27 @@ def built_qemu():
         return [str(made[0])]
     if max(made, key=time_of_build) == binary:
         return with_libraries_of(root, binary)
-    return with_libraries_of(root, root / "usr/bin" / BINARY, "--preload",
+    return with_libraries_of(root, root / "usr/bin" / arch.qemu, "--preload",
                              plugin / "fakernic-qemu.so")
 
 
-def qemu_command(wanted=None):
+def qemu_command(wanted=None, arch=HOST):
     """The command line that starts QEMU. The first of these is used: WANTED,
-    $FAKERNIC_QEMU, the package's wrapper, the cache's QEMU."""
-    wanted = wanted or os.environ.get("FAKERNIC_QEMU")
+    $FAKERNIC_QEMU if ARCH is the host's, the package's wrapper, the cache's
+    QEMU."""
+    wanted = wanted or (arch == HOST and os.environ.get("FAKERNIC_QEMU"))
     if wanted:
         found = shutil.which(wanted)
         if not found:
             raise LabError(f"no QEMU at {wanted}")
         return [found]
-    found = shutil.which(WRAPPER)
+    found = shutil.which(arch.wrapper)
     if found:
         return [found]
-    found = built_qemu()
+    found = built_qemu(arch)
+    if not found and arch != HOST:
+        raise LabError(f"no {arch.qemu} with fakernic: run 'make "
+                       f"build-{arch.name}' in a checkout")
     if not found:
         raise LabError(
             "no QEMU with fakernic: install the package fakernic-qemu, run "
@@ -141,7 +144,7 @@ def require_device(command):
         raise LabError(f"{command[0]} does not run: {last[-1]}")
     if 'name "fakernic"' not in listing.stdout:
         raise LabError(
-            f"{command[0]} has no device fakernic: use the wrapper {WRAPPER} "
+            f"{command[0]} has no device fakernic: use the wrapper {HOST.wrapper} "
             "of the package fakernic-qemu, or a QEMU built with fakernic")
 
 
@@ -210,9 +213,9 @@ def accelerator():
     return wanted or ("tcg" if why_no_kvm() else "kvm")
 
 
-def acceleration(qemu, cpus):
+def acceleration(qemu, cpus, arch=HOST):
     """The value of -accel for CPUS processors. QEMU is the command that starts it."""
-    accel = accelerator()
+    accel = accelerator() if arch == HOST else "tcg"
     if accel == "tcg" and cpus > 1:
         if LOSES.match(ask_qemu(qemu, "--version").stdout):
             return "tcg,thread=single"

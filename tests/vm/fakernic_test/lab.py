@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from fakernic_lab import images
+from fakernic_lab.arches import HOST
 from fakernic_lab.console import OTHERS_LEAK
 from fakernic_lab.errors import GuestCrashed
 from fakernic_lab.images import RACE_KERNEL, ProjectImage
@@ -74,8 +75,9 @@ def lost_wakeups(vm):
 class Lab:
     """Hands out booted sets of guests."""
 
-    def __init__(self, directory=RUNS):
+    def __init__(self, directory=RUNS, arches=(HOST, HOST)):
         self.directory = Path(directory)
+        self.arches = arches    # of the first guest, and of the second
         self.current = None
         self.worn = False       # set by the last test that may use these guests
         self.vms = []
@@ -99,7 +101,8 @@ class Lab:
         if wanted != self.current:
             self.last_look()
             self.stop()
-            self.start([ProjectImage(kernel, append) for kernel in kernels],
+            self.start([ProjectImage(kernel, append, arch)
+                        for kernel, arch in zip(kernels, self.arches)],
                        models, relay, options or {}, properties)
             self.current = wanted
         return self.vms

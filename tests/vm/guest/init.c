@@ -6,7 +6,8 @@
  * (vdb), the kernel's own disk (vdc) if the initrd has a place for it, and the
  * disk that fakernic_tests= of the command line names, with a tmpfs over them
  * as the root, runs /usr/share/fakernic/boot.sh there, and then only reaps:
- * what a test starts is never its child's problem. Any failure panics the
+ * what a test starts is never its child's problem. CONSOLE is the serial port
+ * of the architecture (-DCONSOLE="/dev/ttyS0"). Any failure panics the
  * guest (panic=-1 makes QEMU exit), with the reason on the console.
  */
 #define _GNU_SOURCE
@@ -153,7 +154,7 @@ int main(void)
     setenv("HOME", "/root", 1);
     setenv("TERM", "xterm-256color", 1);
     setenv("LANG", "C.UTF-8", 1);
-    spawn("/dev/ttyS0", boot);
+    spawn(CONSOLE, boot);
     for (;;) {
         if (wait(NULL) < 0) {
             sleep(1);

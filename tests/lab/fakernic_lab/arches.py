@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The architectures of guests: one row each, read by the launcher and the build.
+
+A guest of another architecture than the host's is emulated.
+"""
+
+import platform
+from typing import NamedTuple
+
+from .errors import LabError
+
+
+class Arch(NamedTuple):
+    """An architecture. NAME is the word of --arch. DEBIAN names its packages,
+    TRIPLET its folder of libraries and, if it is not the host's, its compiler."""
+    name: str
+    debian: str
+    triplet: str
+    loader: str         # of the C library
+    qemu: str           # program
+    qemu_package: str
+    machine: str        # QEMU's machine type, with options
+    console: str        # the serial port, a device of Linux
+    append: str         # words for the kernel's command line
+
+    @property
+    def suffix(self):
+        """What the names of its builds and images end with."""
+        return "" if self == HOST else f"-{self.name}"
+
+    @property
+    def wrapper(self):
+        """QEMU with the device, as the package names it."""
+        return f"{self.qemu}-fakernic"
+
+
+# no_timer_check: Linux tests at boot whether the timer ticks, and panics if not. On a busy
+# host an emulated timer may tick too late for the test.
+ARCHES = {arch.name: arch for arch in (
+    Arch("x86_64", "amd64", "x86_64-linux-gnu", "ld-linux-x86-64.so.2",
+         "qemu-system-x86_64", "qemu-system-x86", "q35", "ttyS0",
+         "no_timer_check"),
+    Arch("arm64", "arm64", "aarch64-linux-gnu", "ld-linux-aarch64.so.1",
+         "qemu-system-aarch64", "qemu-system-arm", "virt,gic-version=max",
+         "ttyAMA0", ""),
+)}
+# The build is written for x86_64 hosts.
+HOST = {"aarch64": ARCHES["arm64"]}.get(platform.machine(), ARCHES["x86_64"])
+FOREIGN = tuple(arch for arch in ARCHES.values() if arch != HOST)
+
+
+def named(text):
+    """The architecture of that name."""
+    if text not in ARCHES:
+        raise LabError(f"--arch {text}: one of {', '.join(ARCHES)}")
+    return ARCHES[text]
+
+
+def of_each(text, count):
+    """The architectures of COUNT machines that TEXT names: one name for all, or
+    one for each, separated by commas."""
+    found = [named(word) for word in text.split(",")]
+    if len(found) == 1:
+        return found * count
+    if len(found) != count:
+        raise LabError(f"--arch {text}: {len(found)} architectures for {count} "
+                       "machines: name one for all, or one for each")
+    return found
