@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A driver in 150 lines of code, for a bare little-endian machine: from a
- * device that PCI has set up to completions and their events, without end.
- * Behind it are an RDMA WRITE that a QP sends to itself, and an Ethernet port.
- * It polls. The machine supplies the first six functions.
+ * A driver in 150 lines of code for a little-endian machine without an OS. PCI
+ * must have set up the device. The driver brings it up and then causes any
+ * number of completions and their events. Two examples follow: an RDMA WRITE
+ * that a QP sends to itself, and an Ethernet port. The driver polls and needs
+ * no interrupts. The machine supplies the first six functions.
  */
 #include <stddef.h>
 #include <string.h>
@@ -18,8 +19,8 @@
 __u32 bar0_read(__u32 offset);
 void bar0_write(__u32 offset, __u32 value);
 void bar2_write(__u32 offset, __u64 word);
-void *dma_alloc(__u32 size, __u64 *address); /* pages in a row, zeroed */
-void relax(void);			     /* a moment in a loop that waits */
+void *dma_alloc(__u32 size, __u64 *address); /* contiguous pages, zeroed */
+void relax(void);			     /* called in loops that wait */
 void give_up(const char *why);		     /* does not return */
 void driver(void);     /* brings the device up */
 void driver_nop(void); /* a completion and its event, any number of times */
@@ -53,7 +54,7 @@ static void *entry(struct queue *q)
 	return q->ring + (q->index % (1 << LOG_DEPTH) << q->log_entry);
 }
 
-/* The next entry that the device produces, as soon as it is there. */
+/* Waits for the next entry that the device produces, and returns it. */
 static void *take(struct queue *q, size_t owner)
 {
 	volatile __u8 *e = entry(q);
@@ -129,8 +130,9 @@ static void bring_up(void)
 }
 
 /*
- * A QP brought to RTS; 'masks' are for INIT, RTR, RTS. The caller has set its
- * type and its receives in 'req', the attributes in 'modify'.
+ * Creates a QP and brings it to RTS. 'masks' has the additional attributes of
+ * INIT, RTR and RTS. The caller has set the QP's type and receive queue in
+ * 'req', and the values of the attributes in 'modify'.
  */
 static struct queue create_qp(struct fakernic_create_qp_req *req,
 			      struct fakernic_modify_qp_req *modify,
@@ -153,7 +155,7 @@ static struct queue create_qp(struct fakernic_create_qp_req *req,
 	return sq;
 }
 
-/* The shortest way to a completion, and to its event. */
+/* Causes a completion and its event by the shortest work request. */
 void driver_nop(void)
 {
 	const struct fakernic_sq_hdr wqe[4] = {
@@ -192,7 +194,7 @@ void driver(void)
 
 void driver_write(const __u8 *mac);
 
-/* GID 0 is 10.0.0.1; the path from there to there. */
+/* Sets GID 0 to 10.0.0.1, and 'av' to the path from this address to itself. */
 static void set_gid(struct fakernic_av *av, const __u8 *mac)
 {
 	struct fakernic_set_gid_req gid = { .type = FAKERNIC_GID_IPV4,
@@ -279,7 +281,7 @@ static __u8 *frames; /* a slot for each receive, and one to send from */
 static __u64 frames_address;
 static __u32 frames_key;
 
-/* The next receive: a frame goes into the slot of its place in the ring. */
+/* Posts the next receive. Each entry of the ring has a slot for a frame. */
 static void post_receive(void)
 {
 	struct fakernic_rq_wqe *wqe = entry(&rx);
@@ -294,7 +296,7 @@ static void post_receive(void)
 	publish(&rx);
 }
 
-/* Receives have a CQ of their own: execute() waits for one of its send. */
+/* Receives use another CQ, because execute() expects the send's completion. */
 void driver_open(void)
 {
 	struct fakernic_create_mr_req mr = {
@@ -349,7 +351,7 @@ void driver_send(const void *frame, __u32 length)
 	execute(&tx, &wqe);
 }
 
-/* The length of the frame received next; 0: there is none. */
+/* Copies the next received frame and returns its length; 0: there is none. */
 __u32 driver_receive(void *frame)
 {
 	struct fakernic_cqe *cqe = entry(&rx_cq);

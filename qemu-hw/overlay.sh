@@ -4,11 +4,10 @@
 # overlay.sh QEMU_SRC: puts the fakernic device into the source tree of a QEMU
 # 10.0, 10.2 or 11.1; overlay.sh --remove QEMU_SRC takes it out again.
 #
-# Copies the device, the engine, its schema of QMP, the hardware interface headers
-# and the qtest with the data sheet's driver and examples, and adds the lines that
-# make QEMU's build find them. May be run again after
-# any change: only files that differ are written, so that the next build
-# compiles only what changed.
+# Copies the device, the engine, the QMP schema, the hardware interface headers and
+# the qtest with the data sheet's driver and examples. Adds the lines by which
+# QEMU's build finds them. May be run again after any change: it writes only files
+# that differ, so the next build compiles only these.
 set -eu
 
 remove=
@@ -28,7 +27,7 @@ if [ ! -f "$qemu/hw/net/meson.build" ] || [ ! -f "$qemu/VERSION" ]; then
     echo "overlay.sh: $qemu is not a QEMU source tree" >&2
     exit 1
 fi
-# Takes out of a file each line that names the device, and a blank one before it.
+# Removes each line that names the device from a file, and a blank line before it.
 unhook() {
     awk '/fakernic/ { blank = ""; next }
         { printf "%s", blank; blank = "" }
@@ -98,7 +97,7 @@ parts=$(cd "$here" && find device fault link qmp roce -type d)
 for part in $parts; do
     mirror "$here/$part" "$target/$part" $(sources "$here/$part")
 done
-# A folder that is gone.
+# Remove folders that no longer exist here.
 (cd "$target" && find . -mindepth 1 -type d) | while read -r part; do
     [ -d "$here/$part" ] || rm -rf "${target:?}/$part"
 done
@@ -115,9 +114,9 @@ put "$here/qmp/fakernic.json" "$qemu/qapi/fakernic.json"
 for name in $(sources "$top/tests/qtest"); do
     put "$top/tests/qtest/$name" "$qemu/tests/qtest/$name"
 done
-# The data sheet's driver, and the lines of examples in hex, of the data sheet and
-# of JOURNEY.md: name, offset, bytes. An annotation begins with three spaces.
-# JOURNEY.md also has lines of the recorders of its machines a and b.
+# The data sheet's driver, and the hex examples of the data sheet and of JOURNEY.md
+# as lines of name, offset and bytes. In the documents an annotation begins with
+# three spaces. JOURNEY.md also has recorder lines of its machines a and b.
 put "$top/firmware-spec/driver.c" "$qemu/tests/qtest/fakernic-spec-driver.c"
 lines=$qemu/tests/qtest/fakernic-example-lines.h
 awk '/^[^ ]/ && seen { name = "" }
@@ -146,7 +145,7 @@ grep -qF 'source fakernic/Kconfig' "$qemu/hw/net/Kconfig" ||
 hook "$qemu/tests/qtest/meson.build" "['fakernic-test']" \
     "CONFIG_E1000E_PCI_EXPRESS.*'fuzz-e1000e-test'" \
     "  (config_all_devices.has_key('CONFIG_FAKERNIC') ? ['fakernic-test'] : []) + \\"
-# The qtest's other files: all that are there, so the line is written again.
+# The line with the qtest's other files is written again, because files may be new.
 chapters=$(for name in $(sources "$top/tests/qtest") fakernic-spec-driver.c; do
     case $name in
     fakernic-test.c) ;;

@@ -47,9 +47,9 @@
  */
 #define FAKERNIC_POLLS_PER_DOORBELL 8
 #define FAKERNIC_POLLS_PER_PAUSE	64
-/* Empty polls between checks for a removed device, which cost as much as a
- * doorbell. (Not a multiple of the above: a caller that an event has woken
- * checks at once, and must not ring.)
+/* Empty polls between checks for a removed device. A check costs as much as a
+ * doorbell. The number is not a multiple of those above: after an event the
+ * first empty poll counts as this one, to check at once, and must not ring.
  */
 #define FAKERNIC_POLLS_PER_LOOK	257
 

@@ -3,10 +3,10 @@
 #
 # build.sh [--qemu BINARY] [--source FOLDER] [--work FOLDER] [OUT]
 #
-# Builds the plug-in for a QEMU of a Debian package, from the very source that
-# the package was built from; installed as fakernic-qemu-rebuild. Without OUT the
-# result goes where the plug-in's loader looks: as root beside it, else below
-# ~/.local/share/fakernic. Needs no root rights. README.md tells the rest.
+# Builds the plug-in for a QEMU of a Debian package, from the source of that
+# package. Installed as fakernic-qemu-rebuild. Without OUT the result goes where
+# the plug-in's loader looks: for root next to the loader, for other users below
+# ~/.local/share/fakernic. Needs no root rights. See README.md for more.
 set -eu
 
 die() {
@@ -103,13 +103,13 @@ flock 9
 log=$work/build.log
 : >"$log"
 
-# After a failure in a subshell, which has said what: the log stays.
+# Ends after a failure in a subshell, which has printed the reason. Keeps the log.
 keep() {
     trap - EXIT
     exit 1
 }
 
-# The time of a step moves: on a terminal each second, elsewhere now and then.
+# Prints the duration of a step: on a terminal each second, elsewhere now and then.
 ticks() { # pid
     passed=0
     while sleep 1 >/dev/null 2>&1 && kill -0 "$1" 2>/dev/null; do
@@ -143,7 +143,7 @@ run() { # WHAT COMMAND...
 
 # ---- its source ------------------------------------------------------------
 
-# From the suites and mirrors that apt knows, whether or not it fetches sources.
+# Fetches the source from apt's suites and mirrors, also if apt has no deb-src lines.
 fetch() {
     source=$work/source
     mkdir -p "$source" "$work/lists/partial"
@@ -167,7 +167,7 @@ APT::Sandbox::User "$(id -un)";
 EOT
     export APT_CONFIG="$work/apt.conf"
     run "fetching the lists of sources" apt-get update --error-on=any
-    # Some mirrors lack the .dsc that "apt-get source" alone insists on.
+    # Some mirrors lack the .dsc, which "apt-get source" needs without these options.
     for part in --tar-only --diff-only; do
         (cd "$source" && run "fetching the source of $name $version" \
             apt-get source --download-only $part "$name=$version") || keep
@@ -175,7 +175,7 @@ EOT
 }
 
 [ -n "$source" ] || fetch
-# The version without its epoch, and that without Debian's revision.
+# The version without its epoch. Below also without Debian's revision.
 plain=${version#*:}
 tar=$(ls "$source/${name}_${plain%-*}".orig.tar.* 2>/dev/null | head -n 1)
 debian=$(ls "$source/${name}_$plain".debian.tar.* 2>/dev/null | head -n 1)
@@ -191,7 +191,7 @@ unpack() {
             [ -z "$patch" ] ||
                 patch -p1 -s <"debian/patches/$patch" || exit 1
         done) || return 1
-    # What only tests of QEMU and programs around it import.
+    # Python modules that only QEMU's tests and tools import.
     sed -i -e '/^pycotap /d' -e '/^\[tooling\]/,/^\[/{/^\[/!d}' \
         "$work/partial/pythondeps.toml" || return 1
     mv "$work/partial" "$tree"
@@ -205,8 +205,8 @@ fi
 
 # ---- its configuration -----------------------------------------------------
 
-# What the package's rules say of the options that make a difference to the
-# device (options.txt); all else can be left out.
+# configure gets only the options of the package that change the device
+# (options.txt). All others can be omitted.
 "$here/options.py" rules "$tree/debian" || exit 1
 build=$work/build
 configure() {
@@ -233,7 +233,7 @@ found=$(sed -n 's/^#define CONFIG_STAMP /qemu_stamp/p' "$build/config-host.h")
 
 # ---- the plug-in -----------------------------------------------------------
 
-# Objects of their own for sources elsewhere.
+# The objects of each source folder are separate.
 objects=$work/objects-$(echo "$here" | cksum | cut -d' ' -f1)
 run "compiling the device" make -C "$here" -j"$(nproc)" QEMU_SRC="$tree" \
     QEMU_BUILD="$build" BUILD_ID="$build_id" OUT="$objects" \
@@ -241,7 +241,7 @@ run "compiling the device" make -C "$here" -j"$(nproc)" QEMU_SRC="$tree" \
 install -d "$out" || die "cannot write to $out"
 install -m 644 "$objects/$build_id.so" "$out/$build_id.so.new"
 mv "$out/$build_id.so.new" "$out/$build_id.so"
-# The loader belongs beside the folder; only the package puts it there.
+# The loader is installed next to the folder, but only by the package.
 if [ "${FAKERNIC_PLUGIN_LOADER:-}" ]; then
     install -m 644 "$objects/fakernic-qemu.so" "$FAKERNIC_PLUGIN_LOADER"
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""flags.py COMPILE_COMMANDS: how a configured QEMU compiles its PCI code, less
-what belongs to that one file."""
+"""flags.py COMPILE_COMMANDS: prints the compiler command of a configured QEMU for its
+PCI code, without file names and options for dependencies."""
 
 import json
 import shlex

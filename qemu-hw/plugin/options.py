@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What of QEMU's configuration makes a difference to the device.
+"""Checks that QEMU's configuration does not change the code of the device.
 
-  options.py headers QEMU_SRC QEMU_BUILD   the headers that the device includes
-                                           test no macro that options.txt lacks
-  options.py rules FOLDER                  debian/ sets no option that makes a
-                                           difference other than build.sh does
+options.py headers QEMU_SRC QEMU_BUILD   fails if a header of the device tests
+                                         a macro that options.txt lacks
+options.py rules FOLDER                  fails if debian/ sets an option that
+                                         changes the device, unlike build.sh
 """
 
 import re
@@ -20,7 +20,7 @@ TESTED = re.compile(r"^#(?:define|undef) ((?:CONFIG|HAVE|DEBUG)_\w+)", re.M)
 
 
 def known():
-    """Macro: (verdict, the options that would change it)."""
+    """{macro: (verdict, options of configure that change it)} from options.txt."""
     table = {}
     for line in (HERE / "options.txt").read_text(encoding="utf-8").splitlines():
         words = line.split()
@@ -30,21 +30,21 @@ def known():
 
 
 def sources():
-    """What of the device sees QEMU's headers: the engine does not."""
+    """The sources that include QEMU's headers. The engine does not."""
     for folder in ("device", "link"):
         yield from sorted((TOP / "qemu-hw" / folder).rglob("*.[ch]"))
 
 
 def tested(build):
-    """The macros that the preprocessor looks at."""
+    """The configuration macros that the headers of the device test."""
     flags = subprocess.run([HERE / "flags.py", build / "compile_commands.json"],
                            check=True, capture_output=True, text=True).stdout
-    # Traces are generated, with these.
+    # The generated trace code includes these.
     includes = {'"trace/control.h"', '"qemu/log-for-trace.h"'}
     for path in [HERE / "check.c", *sources()]:
         text = path.read_text(encoding="utf-8")
         includes |= set(re.findall(r'^#include ("[a-z0-9-]+/[^"]+")', text, re.M))
-    # Another release has some by another name: compat.h.
+    # Some headers have another name in other releases: compat.h.
     source = '#include "qemu/osdep.h"\n' + "".join(
         f"#if __has_include({name})\n#include {name}\n#endif\n"
         for name in sorted(includes))
@@ -59,24 +59,25 @@ def tested(build):
 def headers(_source, build):
     unknown = sorted(tested(Path(build)) - set(known()))
     if unknown:
-        print("fakernic: this QEMU's headers depend on what fakernic does not "
-              f"know: {' '.join(unknown)}: see options.txt", file=sys.stderr)
+        print("fakernic: this QEMU's headers depend on unknown options: "
+              f"{' '.join(unknown)}: see options.txt", file=sys.stderr)
     return 1 if unknown else 0
 
 
 def rules(folder):
-    """Comments in control are options, too: rules take them from there."""
+    """Checks the options of a package. debian/rules extracts some from comments in
+    debian/control, so this searches both files."""
     words = set()
     for name in ("rules", "control"):
         text = (Path(folder) / name).read_text(encoding="utf-8")
-        # What the other builds of the package say is of other binaries.
+        # The rules of the other builds in the package are for other binaries.
         main = text.split("microvm build:")[0]
         words |= set(re.findall(r"--[a-z0-9-]+", main))
     bad = sorted(option for _, options in known().values()
                  for option in options if option in words)
     if bad:
         print(f"fakernic: the package is built with {' '.join(bad)}, which the "
-              "plug-in does not know", file=sys.stderr)
+              "plug-in does not support", file=sys.stderr)
     return 1 if bad else 0
 
 

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Proves that the tests of fault rules can fail: mutants.py [POINT-ACTION...]
 
-Of all that a rule can do at a point, one after the other does nothing, although
-the rule is hit, counted and reported: the qtest fault/POINT-ACTION must fail. One
-QEMU is all of these mutants: the objects of QEMU's build, linked with another
-effects.o that looks into its environment. First all tests must pass in it. TAP on
-stdout. A test that hangs has found nothing.
+In each mutant one action at one point has no effect, although the rule is hit,
+counted and reported. The qtest fault/POINT-ACTION must then fail. One QEMU binary
+is all of these mutants: it is linked from the objects of QEMU's build and another
+effects.o, which selects the mutant by an environment variable. First all tests must
+pass with that binary. A test that hangs does not count as failed. Prints TAP.
 """
 
 import json
@@ -28,11 +28,11 @@ WORK = Path("/cache/build/qtest-mutants")
 PROGRAM = "qemu-system-x86_64"
 SOURCE = SRC / "qemu-hw/device/fault/effects.c"
 VARIABLE = "FAKERNIC_MUTANT"
-TEST_S = 60             # a test takes one or two
-# A rule that only counts does nothing anyway.
+TEST_S = 60             # time limit; a test takes one or two seconds
+# A rule that only counts has no effect that could be removed.
 NOTHING = "-count"
 
-# Where a rule has been hit, counted, recorded and reported.
+# The line before which PLANTED is inserted. Here a hit has been counted and reported.
 PLACE = "    if (rule && rule->act == ROCE_FAULT_PAUSE) {\n"
 PLANTED = f"""    if (rule && g_getenv("{VARIABLE}")) {{
         g_autofree char *cell = g_strdup_printf(
@@ -60,7 +60,7 @@ def run(command, **more):
 
 
 def compiled(text):
-    """The object that QEMU's build has of the source, and another of a text."""
+    """Compiles TEXT as effects.c. Returns the name of the object in QEMU's build."""
     entries = json.loads((BUILD / "compile_commands.json").read_text())
     entry, = [one for one in entries
               if one["file"].endswith("hw/net/fakernic/device/fault/effects.c")]
@@ -76,7 +76,7 @@ def compiled(text):
 
 
 def linked(object_name):
-    """QEMU with the other object in place of this."""
+    """Links QEMU with the mutants' effects.o in place of OBJECT_NAME."""
     commands = json.loads(run(["ninja", "-t", "compdb", "-x", "c_LINKER",
                                "c_LINKER_RSP"]))
     command, = [one["command"] for one in commands if one["output"] == PROGRAM]
@@ -92,7 +92,7 @@ def plant():
         raise CannotPlant(f"{SOURCE} has not one line {PLACE.strip()!r}")
     WORK.mkdir(parents=True, exist_ok=True)
     linked(compiled(text.replace(PLACE, PLANTED + PLACE)))
-    # Where QEMU finds its firmware, beside itself.
+    # QEMU looks for its firmware next to the binary.
     for name in ("qemu-bundle", "pc-bios"):
         link = WORK / name
         link.unlink(missing_ok=True)
@@ -100,7 +100,7 @@ def plant():
 
 
 def tested(cells, mutant, limit):
-    """(whether the tests of these cells pass, or None: they hang; their text)"""
+    """(whether the tests of these cells pass, output). None: they hang."""
     environment = {**os.environ, "QTEST_QEMU_BINARY": str(WORK / PROGRAM),
                    VARIABLE: mutant}
     command = [BUILD / "tests/qtest/fakernic-test", "--tap"]

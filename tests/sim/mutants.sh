@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Proves that the oracle can fail: plants each bug of mutants.txt in a copy of
-# one engine file, links it with the rest, and expects scenarios or swarm to
-# notice. A bug is looked for where it lives first: its line names a scenario or
-# a class of histories; then everywhere, for a while.
+# Proves that the oracle can fail: puts each bug of mutants.txt into a copy of one
+# engine file, links it with the rest, and expects scenarios or swarm to fail. The
+# class of histories that the line of the bug names is tried first, then all
+# scenarios, then all classes for a while.
 # Usage: mutants.sh SOURCE_DIR BUILD_DIR ENGINE_DIR [--full]; TAP on stdout.
-# --full: tells also what of scenarios and swarm alone would have found it.
+# --full: reports for each bug whether scenarios and swarm find it.
 set -u
 here=$1 build=$2 engine=$3 full=${4:-}
 root=$here/../..
@@ -31,7 +31,7 @@ plant() {       # name file command
     fi
     ${CC:-cc} -std=c11 -O1 -w -I"$engine" -I"$root/firmware-spec/include" \
         -c -o "$work/$1.o" "$src" || return 1
-    # By the sources: an object may be older than the end of its source.
+    # Objects of the existing sources only: there may be others of removed files.
     rest=$(objects roce "$engine"/*.c | grep -v "/${2%.c}\.o$")
     rest="$rest $build/opt/fault/rules.o"
     sim=$(objects sim "$here"/*.c | grep -v -e /swarm.o -e /scenarios)
@@ -41,8 +41,9 @@ plant() {       # name file command
             $(objects sim "$here"/scenarios*.c) "$work/$1.o" $rest $sim -ldeflate
 }
 
-# Does a program notice? Crashes (SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS) are
-# finds, too. A hang is none, nor a program that could not run or was killed.
+# Does a program find the bug? Crashes (SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS)
+# count, too. A hang does not, and neither does a program that could not run or was
+# killed.
 notices() {     # program arguments
     timeout "${TEST_TIMEOUT:-120}" "$@" >>"$log" 2>&1
     case $? in

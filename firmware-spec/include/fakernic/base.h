@@ -18,8 +18,8 @@
 
 /*
  * __u8, __u16, __u32, __u64 and __le16, __le32, __le64: unsigned integers, the
- * latter in the byte order of the device. Linux has them. Elsewhere they come
- * from <stdint.h>, or from a header of the reader's:
+ * latter in the byte order of the device. Linux defines them. Other systems
+ * derive them from <stdint.h>, or define them in a header of their own:
  * -DFAKERNIC_TYPES='"my_types.h"'.
  */
 #if defined(FAKERNIC_TYPES)
@@ -95,9 +95,9 @@ struct fakernic_queue_record {
 				 */
 	__le32 rsvd;
 	__le64 stamp;		/* host writes, FAKERNIC_FEATURE_STAMPS. SQ, CQ:
-				 * the time at which it began to post, or had
-				 * taken, the entries that the index it stores
-				 * next covers; 0: no stamp
+				 * stored before the index. The time when the
+				 * host began to post, or had taken, the entries
+				 * that the index covers; 0: no stamp
 				 */
 	__le32 rsvd2[4];
 	__le32 device_index;	/* device writes; reserved in version 1 (event

@@ -350,9 +350,9 @@ struct fakernic_create_mr_req {
 };
 FAKERNIC_SIZE(struct fakernic_create_mr_req, 48);
 
-/* DESTROY_MR, DESTROY_MW, REREG_MR look at the index of the key only. */
+/* DESTROY_MR, DESTROY_MW and REREG_MR use only the index of the key. */
 
-/* HW DATA: pages that the device wants, of an ON_DEMAND region. */
+/* HW DATA: pages of an ON_DEMAND region that the device requests. */
 struct fakernic_page_request {
 	__le64 address;		/* in the region's addresses, any */
 	__le64 length;		/* bytes */
@@ -463,10 +463,10 @@ struct fakernic_create_srq_req {
 FAKERNIC_SIZE(struct fakernic_create_srq_req, 40);
 
 /*
- * MODIFY_SRQ. RESIZE (FEATURE_RESIZE_SRQ): the host stops posting, stores its
- * producer index into the new ring's record as well, and goes on posting there
- * from that index on; the device copies what it has not taken to the same
- * indices of the new ring. HW DATA
+ * MODIFY_SRQ. RESIZE (FEATURE_RESIZE_SRQ): the host stops posting and stores
+ * its producer index into the new ring's record, too. The device copies the
+ * receives that it has not taken to the same indices of the new ring. After
+ * the command the host posts to the new ring, from that index on. HW DATA
  */
 struct fakernic_modify_srq_req {
 	struct fakernic_page_list pages;	/* with RESIZE, else zero */
@@ -499,8 +499,8 @@ FAKERNIC_SIZE(struct fakernic_mcast_req, 24);
 /* The numbers are those of enum ibv_flow_attr_type. */
 enum fakernic_flow_type {
 	FAKERNIC_FLOW_NORMAL		= 0,	/* frames that match */
-	FAKERNIC_FLOW_ALL_DEFAULT	= 1,	/* frames nothing else takes */
-	FAKERNIC_FLOW_MC_DEFAULT	= 2,	/* the multicast of these */
+	FAKERNIC_FLOW_ALL_DEFAULT	= 1,	/* frames without a taker */
+	FAKERNIC_FLOW_MC_DEFAULT	= 2,	/* of these, the multicast */
 	FAKERNIC_FLOW_SNIFFER		= 3,	/* a copy of every frame */
 };
 
@@ -532,12 +532,12 @@ FAKERNIC_SIZE(struct fakernic_flow_match, 64);
 /* CREATE_FLOW -> struct fakernic_id (FEATURE_FLOW). HW DATA */
 struct fakernic_create_flow_req {
 	__le32 qpn;		/* RAW_PACKET; with DROP 0 */
-	__le16 priority;	/* NORMAL: 0 is asked first; else 0 */
+	__le16 priority;	/* NORMAL: lower is evaluated first; else 0 */
 	__u8 type;		/* enum fakernic_flow_type */
 	__u8 flags;		/* NORMAL, else 0 */
 #define FAKERNIC_FLOW_DROP	FAKERNIC_BITS(0, 0)
-#define FAKERNIC_FLOW_DONT_TRAP	FAKERNIC_BITS(1, 1)	/* a copy: the frame
-							 * goes on
+#define FAKERNIC_FLOW_DONT_TRAP	FAKERNIC_BITS(1, 1)	/* gets a copy; later
+							 * rules also apply
 							 */
 	__le32 layers;		/* NORMAL: FAKERNIC_FLOW_VLAN..UDP, else 0 */
 	__le32 rsvd;
@@ -563,16 +563,16 @@ enum fakernic_dump_kind {
 	FAKERNIC_DUMP_SRQ	= 3,	/* srqn */
 	FAKERNIC_DUMP_EQ	= 4,	/* eqn */
 	FAKERNIC_DUMP_KEY	= 5,	/* key, of any tag */
-	FAKERNIC_DUMP_RECORDER	= 16,	/* 0; what the device did last, or
-					 * what led to its first error
+	FAKERNIC_DUMP_RECORDER	= 16,	/* 0; the last actions of the device,
+					 * or those before its first error
 					 */
 	FAKERNIC_DUMP_FAULTS	= 17,	/* 0; fault rules and their hits */
 };
 
 /*
- * DUMP (FEATURE_DUMP): writes text for people: min(length, size - first) bytes
- * from byte 'first' on. With first 0 the device makes the text; else it goes on
- * with the one it made last. HW DATA
+ * DUMP (FEATURE_DUMP): writes human-readable text: min(length, size - first)
+ * bytes of it, from byte 'first' on. With 'first' 0 the device makes a new
+ * text. Otherwise it writes a later part of the last text. HW DATA
  */
 struct fakernic_dump_req {
 	__le64 address;		/* DMA address */

@@ -8,9 +8,9 @@
  * is one aligned 64-bit store of a little-endian word; anything else is a guest
  * error and has no effect. Reads return zero.
  *
- * A doorbell is a posted write: the stores to the queue and to its doorbell
- * record must be visible to the device before it (wmb() / a write barrier
- * against device memory).
+ * A doorbell is a posted write. The stores to the queue and to its doorbell
+ * record must be visible to the device before it. This needs a barrier that
+ * also orders device memory, such as Linux's wmb().
  */
 #ifndef FAKERNIC_DOORBELL_H
 #define FAKERNIC_DOORBELL_H
@@ -20,9 +20,9 @@
 /* New producer index of a send queue, in basic blocks. */
 #define FAKERNIC_DOORBELL_SQ		0x000
 /*
- * Asks for one event when the CQ holds an entry at consumer index ci or later;
- * at once if it already does. With SOLICITED only entries that are solicited or
- * carry an error count. The event ends the request.
+ * Requests one event for the next entry at consumer index ci or later, at once
+ * if the CQ already holds one. With SOLICITED only solicited entries and
+ * entries with an error count. The event ends the request.
  */
 #define FAKERNIC_DOORBELL_CQ_ARM	0x008
 /*
@@ -34,9 +34,9 @@
 
 /*
  * FAKERNIC_FEATURE_POLL_DOORBELL: a CQ was polled and found empty. The word is
- * 0. The device may take received frames in at once and need no wake-up for a
- * while, or let the thread that brings them run (POLL_SELDOM). A hint: ring it
- * at a bounded rate, or not at all.
+ * 0. The device may process received frames at once. With POLL_SELDOM it may
+ * also let another thread of the host run, which delivers frames. The doorbell
+ * is a hint: software rings it at a limited rate, or not at all.
  */
 #define FAKERNIC_DOORBELL_POLL		0x020
 

@@ -5,10 +5,9 @@
  * An entry belongs to the driver when its owner byte's bit 0 differs from that
  * of the previous pass: the ring is zeroed at creation, the device writes
  * owner = 1 in its first pass, 0 in its second, and so on. The driver frees
- * entries with the EQ doorbell, whose ARM bit asks for an interrupt; a new EQ
- * is not armed. Delivery is lossless: an event that finds its
- * EQ full stays latched in the device (one per object and type) and is written
- * when the consumer index moves.
+ * entries with the EQ doorbell, whose ARM bit requests an interrupt; a new EQ
+ * is not armed. No event is lost: if the EQ is full, the device keeps the event
+ * (one per object and type) and writes it when the consumer index moves.
  */
 #ifndef FAKERNIC_EQ_H
 #define FAKERNIC_EQ_H

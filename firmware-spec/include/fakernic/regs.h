@@ -99,7 +99,7 @@
 #define FAKERNIC_REG_STATUS		0x020	/* RO, reset value READY */
 #define FAKERNIC_STATUS_READY		FAKERNIC_BITS(0, 0)
 #define FAKERNIC_STATUS_ENABLED		FAKERNIC_BITS(1, 1)
-/* The device has stopped; FATAL_CODE says why; only RESET (or FLR) helps. */
+/* The device has stopped until RESET or FLR. FATAL_CODE has the reason. */
 #define FAKERNIC_STATUS_FATAL		FAKERNIC_BITS(2, 2)
 /* With ENABLED: the device has had fault rules since power-on, so an error may
  * be the effect of a rule and no bug. RESET does not clear it.
@@ -117,7 +117,7 @@ enum fakernic_fatal_code {
 	FAKERNIC_FATAL_FAULT		= 6,	/* a fault was asked for */
 };
 
-/* RW scratch, reset value 0: the driver's first proof that BAR0 is wired. */
+/* RW scratch, reset value 0. A driver writes it to test access to BAR0. */
 #define FAKERNIC_REG_TEST		0x028
 #define FAKERNIC_REG_TEST_INVERTED	0x02c	/* RO: ~TEST */
 
@@ -139,7 +139,7 @@ enum fakernic_fatal_code {
 #define FAKERNIC_CMDQ_LOG_DEPTH_MAX	8
 #define FAKERNIC_REG_CMDQ_DOORBELL	0x054	/* WO: producer index */
 
-/* Where the parts of BAR2 behind the doorbell pages lie; size 0: not there. */
+/* The parts of BAR2 after the doorbell pages; size 0: the part is missing. */
 #define FAKERNIC_REG_CLOCK_PAGE_OFFSET	0x060	/* RO, in pages */
 #define FAKERNIC_REG_CLOCK_PAGE_COUNT	0x064	/* RO: 0 or 1 */
 #define FAKERNIC_REG_DM_OFFSET		0x068	/* RO, in pages */

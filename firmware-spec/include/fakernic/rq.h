@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Receive queues and shared receive queues: the host produces, the device
- * consumes in order. A ring of slots of one size (rq_log_stride); the producer
- * index lies in the doorbell record and the device reads it when it needs a
- * receive, so posting one is memory stores only: the slot, a write barrier,
- * the index. The device looks for receives posted to a QP in the error state
- * after FAKERNIC_RQ_FLUSH_INTERVAL_NS, and after twice as long each time that
- * it finds none, up to FAKERNIC_RQ_FLUSH_INTERVAL_MAX_NS.
+ * consumes in order. A ring has slots of one size (rq_log_stride). The producer
+ * index is in the doorbell record, and the device reads it when it needs a
+ * receive. So posting needs only memory stores: the slot, a write barrier, the
+ * index. If a QP is in the error state, the device polls for new receives after
+ * FAKERNIC_RQ_FLUSH_INTERVAL_NS. Each poll that finds none doubles the
+ * interval, up to FAKERNIC_RQ_FLUSH_INTERVAL_MAX_NS.
  */
 #ifndef FAKERNIC_RQ_H
 #define FAKERNIC_RQ_H

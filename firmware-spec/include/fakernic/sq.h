@@ -2,10 +2,10 @@
 /*
  * Send queues: the host produces, the device consumes.
  *
- * The ring consists of 64-byte basic blocks; a WQE takes bb_count of them in a
- * row (the ring wraps between blocks). It starts with struct fakernic_sq_hdr
- * and the segment its opcode asks for; data segments (or, with INLINE, the
- * data) follow right behind the segment:
+ * The ring consists of 64-byte basic blocks. A WQE has bb_count consecutive
+ * blocks; the ring may wrap between them. It starts with struct fakernic_sq_hdr
+ * and the segment of its opcode. Data segments or, with INLINE, the data follow
+ * directly after the segment:
  *
  *   opcode                              segment                      data at
  *   SEND* on RC, UC, XRC, RAW_PACKET    none                              16
@@ -17,10 +17,10 @@
  *   REG_MR                              struct fakernic_sq_reg_mr          -
  *   BIND_MW                             struct fakernic_sq_bind_mw         -
  *
- * The host stores the WQE, the producer index into the doorbell record, and
- * rings FAKERNIC_DOORBELL_SQ. The device copies a WQE once, before judging it.
- * A slot may be written again after the completion of its WQE or of a later one
- * of the same queue has been polled.
+ * The host stores the WQE, stores the producer index into the doorbell record,
+ * and rings FAKERNIC_DOORBELL_SQ. The device copies a WQE once and checks the
+ * copy. The host may reuse a slot after it has polled the completion of this
+ * WQE or of a later one of the same queue.
  */
 #ifndef FAKERNIC_SQ_H
 #define FAKERNIC_SQ_H
@@ -79,8 +79,8 @@ struct fakernic_sq_hdr {
 	__u8 bb_count;		/* 1..FAKERNIC_SQ_WQE_BB_MAX */
 	__le16 inline_length;	/* bytes, 0 without INLINE */
 	__le16 mss;		/* FEATURE_TSO, SEND on RAW_PACKET: a TCP
-				 * segment to be cut, bytes of data in each
-				 * part; else 0
+				 * segment to be split, number of data bytes in
+				 * each part; else 0
 				 */
 	__le32 imm_or_key;	/* *_IMM: immediate data, its number in host
 				 * order of the network-order value;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The counters' names, for device and driver alike: 'row' of the end of each
- * enumerator of enum fakernic_stat and of its name, which is the same in lower
- * case, makes the rows of an array that is indexed by the enumerators.
+ * The names of the counters, for device and driver. The macro calls row(END,
+ * NAME) for each enumerator of enum fakernic_stat: END is the end of the
+ * enumerator, and NAME the same in lower case. The rows can initialize an array
+ * that the enumerators index.
  */
 #ifndef FAKERNIC_STAT_NAMES_H
 #define FAKERNIC_STAT_NAMES_H
