@@ -7,7 +7,8 @@ the site and in a checkout. This file adds what Sphinx does not do by itself:
 - index.md lists all documents as ordinary links; the site's menu (toctree) is
   made of them, one group per heading;
 - a link to a folder leads to the folder's README.md, or to a list of its files;
-- a link to a source file leads to a page that shows the file.
+- a link to a source file leads to a page that shows the file;
+- a link may name a section of an .rst document, as on GitHub.
 """
 
 import os
@@ -72,7 +73,15 @@ def show_sources(app, doctree):
     docname = app.env.docname
     for kind in (addnodes.download_reference, addnodes.pending_xref):
         for node in list(doctree.findall(kind)):
-            path = (TOP / os.path.dirname(docname) / node["reftarget"]).resolve()
+            target, section = node["reftarget"], node.get("reftargetid")
+            if section and (TOP / f"{target}.rst").exists():
+                # MyST knows the sections of Markdown only.
+                page = os.path.relpath(target, os.path.dirname(docname))
+                node.replace_self(nodes.reference(
+                    "", "", *node.children, internal=True,
+                    refuri=f"{page}.html#{section}"))
+                continue
+            path = (TOP / os.path.dirname(docname) / target).resolve()
             if kind is addnodes.download_reference or path.is_dir():
                 node.replace_self(nodes.reference(
                     "", "", *node.children, internal=True,
