@@ -30,9 +30,8 @@ STEPS = {
         "CPU", "The program enters post_send, or poll_cq has "
         "returned completions. Its provider noted the time for this recording.",
         (1, 12), "Queues",
-        "a program may stamp the doorbell records of its SQs and CQs: before it "
-        "stores an index it stores the time at which it began to post the work "
-        "requests, or had taken the completions, that the index covers."),
+        "a program may stamp the doorbell records of its SQs and CQs: it stores "
+        "a time before it stores an index."),
     "doorbell_sq": Step(
         "CPU", "The program has written a WQE into the ring "
         "of its send queue and stores the queue's number and the new producer "
