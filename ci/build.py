@@ -217,7 +217,7 @@ class Step:
         command = [str(word) for word in command]
         for word in command:
             if Path(word).is_relative_to(SRC) and word not in self.own.files:
-                raise StepFailed(f"{self.name}: its key does not hold {word}")
+                raise StepFailed(f"{self.name}: {word} is not an input of its key")
         self.log.write(f"\n+ {' '.join(command)}\n")
         self.log.flush()
         merged = dict(os.environ, **(env or {}))

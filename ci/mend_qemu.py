@@ -45,14 +45,14 @@ def main(source):
     if not version.startswith("10."):
         return
     if not version.startswith("10.0."):
-        sys.exit(f"mend_qemu.py: {version} needs a mend of its own: write it")
+        sys.exit(f"mend_qemu.py: no patch for QEMU {version}: write one")
     path = source / "system/physmem.c"
     text = path.read_text(encoding="utf-8")
     if FIELD in text:
         return
     for old, new in CHANGES:
         if text.count(old) != 1:
-            sys.exit(f"mend_qemu.py: {path} is not as QEMU 10.0 has it:\n{old}")
+            sys.exit(f"mend_qemu.py: {path} differs from QEMU 10.0, without:\n{old}")
         text = text.replace(old, new)
     path.write_text(text, encoding="utf-8")
 

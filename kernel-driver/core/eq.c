@@ -237,7 +237,8 @@ int fakernic_eqs_init(struct fakernic_dev *dev)
 	int ret;
 
 	if (wanted <= FAKERNIC_VECTOR_COMPLETION) {
-		dev_err(&dev->pdev->dev, "device has %u interrupt vectors\n",
+		dev_err(&dev->pdev->dev,
+			"device has %u interrupt vectors, 2 are required\n",
 			wanted);
 		return -ENODEV;
 	}

@@ -71,7 +71,7 @@ static void fakernic_rx_mode_work(struct work_struct *work)
 	} else {
 		pause = fakernic_pause(priv->filter_refusals++);
 		netdev_err(priv->netdev,
-			   "receive filter is not set: %d; next attempt in %u ms\n",
+			   "receive filter cannot be set: %d; next attempt in %u ms\n",
 			   ret, jiffies_to_msecs(pause));
 		queue_delayed_work(system_dfl_wq, &priv->rx_mode_work, pause);
 	}

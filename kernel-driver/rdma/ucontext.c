@@ -130,13 +130,13 @@ int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 	/* A larger page would expose doorbells of other contexts. */
 	if (PAGE_SIZE != FAKERNIC_PAGE_SIZE) {
 		ibdev_err_ratelimited(dev->ibdev,
-				      "no RDMA for programs: a doorbell page has %u bytes, a page of this kernel %lu: boot one with 4 KiB pages\n",
+				      "no RDMA for programs: a doorbell page has %u bytes, a page of this kernel has %lu: boot a kernel with 4 KiB pages\n",
 				      FAKERNIC_PAGE_SIZE, PAGE_SIZE);
 		return -EOPNOTSUPP;
 	}
 	if (dev->bounced) {
 		ibdev_err_ratelimited(dev->ibdev,
-				      "no RDMA for programs: with bounce buffers (swiotlb=force) they share no memory with the device\n");
+				      "no RDMA for programs: bounce buffers keep their memory from the device: boot without swiotlb=force\n");
 		return -EOPNOTSUPP;
 	}
 	if (udata->outlen < FAKERNIC_CONTEXT_RESP_MIN) {

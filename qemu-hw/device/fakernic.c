@@ -455,7 +455,7 @@ char *fakernic_ask_objects(Object *device, const char *property, uint32_t from,
         return NULL;
     }
     if (!count) {
-        error_setg(errp, "'count' is to be 1 at least");
+        error_setg(errp, "'count' must be at least 1");
         return NULL;
     }
     while (strcmp(query->property, property)) {

@@ -284,7 +284,7 @@ static void fault_say_values(FaultReader *in, const FaultWord *word)
         fault_say(in, "a number up to %llu", max);
         break;
     case KIND_OPCODE:
-        fault_say(in, "a name as rc-send-first, the beginning of some and '*', "
+        fault_say(in, "a name such as rc-send-first, the beginning of names and '*', "
                       "or a number up to %llu, or a range A-B", max);
         break;
     case KIND_RANGE:
@@ -295,7 +295,7 @@ static void fault_say_values(FaultReader *in, const FaultWord *word)
                   ROCE_FAULT_ID - 1);
         break;
     case KIND_COMMAND:
-        fault_say(in, "a command's name, as CREATE_QP");
+        fault_say(in, "a command's name, such as CREATE_QP");
         break;
     case KIND_AT:
         fault_say(in, "one of ");
@@ -511,7 +511,7 @@ static bool fault_word(FaultReader *in, char *text)
                            text);
     }
     if (!value) {
-        return fault_wrong(in, "a rule is made of words NAME=VALUE", text);
+        return fault_wrong(in, "a rule consists of words NAME=VALUE, not", text);
     }
     *value++ = '\0';
     if (remove) {
@@ -521,7 +521,7 @@ static bool fault_word(FaultReader *in, char *text)
     }
     bit = fault_bit(text);
     if (!bit) {
-        fault_wrong(in, "no rule has the word", text);
+        fault_wrong(in, "unknown word", text);
         fault_say(in, ", but ");
         fault_say_names(in, &fault_words[0].name, sizeof(fault_words[0]), WORDS,
                         UINT64_MAX);
@@ -604,7 +604,7 @@ static bool fault_together(FaultReader *in)
             (!(word->points & 1u << rule->at) ||
              (word->actions && !(word->actions & 1u << rule->act)))) {
             snprintf(in->error, ROCE_FAULT_ERROR,
-                     "'%s=' says nothing with at=%s do=%s", word->name, point,
+                     "'%s=' has no meaning with at=%s do=%s", word->name, point,
                      fault_actions[rule->act]);
             return false;
         }
@@ -628,7 +628,7 @@ static bool fault_together(FaultReader *in)
         return fault_wrong(in, "changes nothing", "mask");
     }
     if (fault_given(rule, "percent") && fault_given(rule, "ppm")) {
-        return fault_wrong(in, "says it already", "percent, ppm");
+        return fault_wrong(in, "exclude each other", "percent, ppm");
     }
     if (rule->from_ns > rule->until_ns) {
         return fault_wrong(in, "ends before it begins", "until-ns");

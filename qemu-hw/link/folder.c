@@ -61,10 +61,10 @@ static const char *check_folder(const char *path)
     struct stat st;
 
     if (mkdir(path, 0700) && errno != EEXIST) {
-        return "cannot make the folder";
+        return "cannot create the folder";
     }
     if (lstat(path, &st)) {
-        return "cannot look at the folder";
+        return "cannot read the folder's attributes";
     }
     errno = 0;
     if (!S_ISDIR(st.st_mode)) {
@@ -101,7 +101,7 @@ static const char *cannot_lock(int lock)
 
     close(lock);
     errno = why;
-    return "has a lock that cannot be locked";
+    return "has a lock file that cannot be locked";
 }
 
 /* Locks the folder: NULL, and *lock is the descriptor; or why it failed. */
@@ -111,7 +111,7 @@ static const char *lock_folder(const char *path, int *lock)
 
     *lock = open_lock(path);
     if (*lock < 0) {
-        return "has no lock that can be opened";
+        return "has a lock file that cannot be opened";
     }
     for (unsigned i = 0; i < LOCK_TRIES; i++) {
         if (!flock(*lock, LOCK_EX | LOCK_NB)) {
@@ -124,7 +124,7 @@ static const char *lock_folder(const char *path, int *lock)
     }
     close(*lock);
     errno = 0;
-    return "is locked by a member that does not go on";
+    return "is locked by a member that makes no progress";
 }
 
 static void connect_to(const char *path, const char *name, LinkFound *found,
@@ -193,7 +193,7 @@ static const char *listen_in(LinkFolder *folder, const char *path)
         if (!set_address(&address, path, name)) {
             close(sock);
             errno = 0;
-            return "is too long a name for a unix socket in it";
+            return "has a path that is too long for a unix socket in it";
         }
         if (bind(sock, (struct sockaddr *)&address, sizeof(address))) {
             continue;

@@ -307,7 +307,7 @@ static void link_drop(LinkPeer *peer, const char *why)
         link_charge(peer->link);
     }
     if (why) {
-        link_warn(peer->link, "the member of process %ld is cut off: %s: "
+        link_warn(peer->link, "the member of process %ld is disconnected: %s: "
                   LINK_ADVICE, link_process(peer->sock), why);
         if (!peer->up && !peer->asked) {
             link_refuse(peer->sock);
@@ -431,7 +431,7 @@ static bool link_put(LinkPeer *peer, const uint8_t *frame, size_t len)
         }
     }
     if (result != LINK_RING_OK) {
-        link_drop(peer, "its ring holds nonsense");
+        link_drop(peer, "its ring has invalid contents");
         return true;
     }
     peer->full_since = 0;
@@ -558,7 +558,7 @@ static void link_take(LinkPeer *peer)
         }
     }
     if (result == LINK_RING_BROKEN) {
-        link_drop(peer, "its ring holds nonsense");
+        link_drop(peer, "its ring has invalid contents");
         return;
     }
     if (took && len <= LINK_LINGER_FRAME) {
@@ -875,7 +875,7 @@ static void link_await_hellos(FakernicLink *link)
         link_greet(peer);       /* we may be late: its hello may be here */
         if (!peer->up) {
             link_drop(peer, peer->asked ? "it does not answer" :
-                                          "it does not say hello");
+                                          "it sends no hello");
         }
     }
 }
@@ -886,7 +886,7 @@ static void link_deafen(FakernicLink *link, const char *why)
 {
     if (!link->deaf_told) {
         link->deaf_told = true;
-        link_warn(link, "members that join have to wait: %s", why);
+        link_warn(link, "joining members wait: %s", why);
     }
     qemu_set_fd_handler(link->folder.listener, NULL, NULL, NULL);
     link->deaf_until = link_now() + LINK_ACCEPT_NS;
@@ -972,7 +972,7 @@ static void link_ask(FakernicLink *link, int sock)
     }
     /* EPIPE: it has closed, but its answer may still be in the queue. */
     if (!link_hello_send(sock, &hello, memfd) && errno != EPIPE) {
-        link_drop(peer, "it cannot be sent our memory");
+        link_drop(peer, "our memory cannot be sent to it");
     }
     close(memfd);
 }

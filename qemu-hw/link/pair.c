@@ -105,11 +105,11 @@ static const char *memory_check(int memfd)
         return "no memory came with its hello";
     }
     if (seals < 0 || (seals & SEALS) != SEALS || (seals & F_SEAL_WRITE)) {
-        return "its memory is not sealed as it must be";
+        return "its memory lacks the required seals";
     }
     if (fstat(memfd, &st) || st.st_size != FILE_SIZE || fstatfs(memfd, &fs) ||
         fs.f_type != TMPFS_MAGIC) {
-        return "its memory is of another size or kind";
+        return "its memory has the wrong size or type";
     }
     return NULL;
 }
@@ -148,7 +148,7 @@ const char *link_hello_check(const LinkHello *hello, size_t len)
 {
     if (len < sizeof(*hello) ||
         memcmp(hello->magic, LINK_MAGIC, sizeof(hello->magic))) {
-        return "it speaks something else";
+        return "it does not send a hello of a link";
     }
     if (hello->version != LINK_VERSION ||
         hello->ring_size != LINK_RING_SIZE ||
@@ -156,7 +156,7 @@ const char *link_hello_check(const LinkHello *hello, size_t len)
         return "it speaks another version: run the same build of QEMU's device "
                "on both sides";
     }
-    return hello->refused ? "it refuses, and its own output says why" : NULL;
+    return hello->refused ? "it refuses the connection: its output has the reason" : NULL;
 }
 
 bool link_hello_send(int sock, const LinkHello *hello, int fd)

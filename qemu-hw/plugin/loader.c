@@ -267,7 +267,7 @@ static void fakernic_plugin_load(void)
     Dl_info self;
 
     if (!dladdr(&variable, &self) || !strrchr(self.dli_fname, '/')) {
-        refuse("preload the plug-in by its whole path");
+        refuse("preload the plug-in by its absolute path");
     }
     leave_children_alone(self.dli_fname);
     dl_iterate_phdr(program_id, id);
@@ -291,7 +291,7 @@ static void fakernic_plugin_load(void)
     }
     if (strcmp(ask(device, FAKERNIC_PLUGIN_MADE_OF),
                FAKERNIC_PLUGIN_SOURCE_ID)) {
-        refuse("%s is of another release of fakernic: run "
+        refuse("%s is from another release of fakernic: run "
                "fakernic-qemu-rebuild", path);
     }
 }

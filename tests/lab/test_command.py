@@ -48,8 +48,8 @@ REFUSED = {
         "more than 100%",
     ("--mount", "nonsense", "--", "a"): "--mount nonsense",
     ("--mount", "/nosuch:/x", "--", "a"): "/nosuch is no folder",
-    ("--mount", "/etc:/", "--", "a"): "not over",
-    ("--mount", "/etc:/x", "--mount", "/tmp:/x", "--", "a"): "same place",
+    ("--mount", "/etc:/", "--", "a"): "must not be /",
+    ("--mount", "/etc:/x", "--mount", "/tmp:/x", "--", "a"): "same target",
     ("--kernel", "5.10", "--", "a"): f"one of {MAIN_KERNEL}, ",
     ("--initrd", "x", "--", "a"): "--initrd needs",
     ("--arch", "sparc", "--", "a"): "--arch sparc: one of x86_64, arm64",
@@ -289,7 +289,7 @@ def test_show_beside_another_reader():
     ring = show.Device(Busy(3), "nic0").ring("sq", 17, 5, 64)
     assert ring == {"ring": "sq", "number": 17, "from": 5, "count": 64}
     assert show.Device(Busy(0), "nic0").ring("cq", 3)["count"] == 16
-    with pytest.raises(LabError, match="others look"):
+    with pytest.raises(LabError, match="other clients"):
         show.Device(Busy(10**6), "nic0").ring("sq", 17, 5)
 
 
@@ -299,7 +299,7 @@ def test_show_at_a_busy_monitor(tmp_path, paused):
         assert b"QMP" in other.recv(1000)
         result = fakernic_lab(tmp_path, "show", paused, "qps")
     assert result.returncode == CANNOT
-    assert "somebody else is at this monitor" in result.stderr
+    assert "another client uses this monitor" in result.stderr
     result = fakernic_lab(tmp_path, "show", tmp_path / "nothing", "qps")
     assert "no QEMU listens there" in result.stderr
 
@@ -763,7 +763,7 @@ def test_two_at_once_do_not_end_each_other(tmp_path, monkeypatch):
     monkeypatch.setattr(stay, "Lab", lambda **_: lab)
     assert stay.up({}) == [] and lab.seen == [False, False]
     monkeypatch.setattr(stay.fcntl, "flock", lambda *_: stay.down())
-    with pytest.raises(LabError, match="ended meanwhile"):
+    with pytest.raises(LabError, match="ended the machines"):
         stay.alone(sockets).__enter__()
 
 

@@ -157,7 +157,7 @@ def test_a_folder_that_is_gone(tmp_path):
          "true", COMMAND], cwd=tmp_path, capture_output=True, text=True,
         timeout=60, check=False, env=environment(tmp_path))
     assert result.returncode == CANNOT and result.stderr.count("\n") == 1, result
-    assert "your current folder is gone" in result.stderr
+    assert "your current folder no longer exists" in result.stderr
 
 
 def test_a_terminal_that_knows_ascii_only(tmp_path):
@@ -312,7 +312,7 @@ def test_names_of_devices_are_names(names):
     """Names with other characters are refused: they are shown and used in scripts."""
     vm = SimpleNamespace(name="node1", guest=SimpleNamespace(
         check=lambda *_: names))
-    with pytest.raises(GuestCrashed, match="node1 names no RDMA device"):
+    with pytest.raises(GuestCrashed, match="node1 reports no valid name"):
         rdma.bring_up(vm, 1)
 
 

@@ -486,7 +486,7 @@ def test_rules_from_the_command(ends, tmp_path, monkeypatch, capsys):
     assert "no end 'node3'" in told("node3: at=tx do=drop")[2]
     stay.write_state({**state, "relay": None})
     code, _, err = told("at=tx do=drop")
-    assert code == CANNOT and "nobody between them" in err
+    assert code == CANNOT and "have no relay" in err
 
 
 def options(*words):
@@ -537,7 +537,7 @@ def test_a_length_that_cannot_be_ends_the_connection(ends, capfd):
         three.socks[0] = three.connected(0)
     three.send(0, ether(2))
     assert three.take(1) == three.take(2) == [ether(2)]
-    assert capfd.readouterr().err == "relay: node1 sends what are no frames\n"
+    assert capfd.readouterr().err == "relay: node1 sends data that is not a frame\n"
 
 
 def test_frames_that_are_none(ends):

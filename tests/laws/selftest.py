@@ -205,8 +205,8 @@ def badly_formatted(name, old, new):
 
 
 def step_keys(_copy):
-    """a build step runs no script that its key does not hold; what a script
-    sources is held with it"""
+    """a build step runs no script that is not an input of its key; a sourced
+    script is an input, too"""
     fetch = build.SRC / 'ci/fetch-source.sh'
     held = build.digest([], [fetch]).files
     if held != {str(fetch), str(build.SRC / 'ci/apt.sh')}:

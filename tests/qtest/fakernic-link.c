@@ -1370,8 +1370,9 @@ static void test_link_refused(void)
         { offsetof(LinkHello, version), HELLO, "it speaks another version" },
         { offsetof(LinkHello, ring_size), HELLO, "it speaks another version" },
         { offsetof(LinkHello, frame_max), HELLO, "it speaks another version" },
-        { 1, HELLO, "it speaks something else" },
-        { offsetof(LinkHello, refused), HELLO - 4, "it speaks something else" },
+        { 1, HELLO, "it does not send a hello of a link" },
+        { offsetof(LinkHello, refused), HELLO - 4,
+          "it does not send a hello of a link" },
     };
     char *folder = link_folder();
     LinkFolder first;
@@ -1396,7 +1397,7 @@ static void test_link_refused(void)
         g_assert_cmpint(send(p.sock, answer.bytes, answers[i].size, 0), ==,
                         answers[i].size);
         close(p.sock);
-        for (unsigned k = 0; told_lines(&told, "is cut off") <= i; k++) {
+        for (unsigned k = 0; told_lines(&told, "is disconnected") <= i; k++) {
             g_assert_cmpuint(k, <, 10000);
             g_usleep(1000);
         }

@@ -483,7 +483,7 @@ static void test_no_ring(Rig *r)
                       " 'path': %s, 'property': 'x-ring' } }", NIC0);
     g_assert_nonnull(
         strstr(qdict_get_str(qdict_get_qdict(reply, "error"), "desc"),
-               "out of the device's reach"));
+               "the device cannot access the memory"));
     qobject_unref(reply);
 }
 

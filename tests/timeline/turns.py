@@ -118,7 +118,7 @@ class Cards(Lab):
             card, *times = map(int, line.split())
             rounds[number // len(self.parts)][self.parts[card]] = times
         if any(len(found) != len(self.parts) for found in rounds):
-            raise SystemExit("turns does not tell all times")
+            raise SystemExit("turns has not printed all times")
         return rounds
 
 

@@ -472,9 +472,10 @@ static void refusals_say_what_may_stand_there(void)
         { "at=device severity=x do=aer", "one of correctable, nonfatal, "
                                          "fatal" },
         { "at=rx fix-icrc=x do=corrupt", "one of off, on" },
-        { "at=rx opcode=x do=drop", "a name as rc-send-first, the beginning "
-          "of some and '*', or a number up to 255, or a range A-B" },
-        { "at=command cmd=x status=1 do=fail", "a command's name, as CREATE_QP" },
+        { "at=rx opcode=x do=drop", "a name such as rc-send-first, the "
+          "beginning of names and '*', or a number up to 255, or a range A-B" },
+        { "at=command cmd=x status=1 do=fail", "a command's name, such as "
+                                               "CREATE_QP" },
         { "id=/ at=rx do=drop", "up to 15 letters, digits, '-', '_' and '.'" },
         { "at=cmd-doorbell do=corrupt", "at=cmd-doorbell cannot do=corrupt, "
                                         "but count, drop, delay, pause" },

@@ -73,14 +73,14 @@ static bool fakernic_look_parse(FakernicLook *look, const char *text,
     look->kind = count ? fakernic_look_kind(words[0]) : FAKERNIC_LOOK_NONE;
     if (look->kind == FAKERNIC_LOOK_NONE || count < 2 ||
         !fakernic_query_number(words[1], UINT32_MAX, &look->number)) {
-        error_setg(errp, "which ring is to be seen? One of 'sq', 'rq', 'srq', "
-                         "'cq', 'eq', and its number, as in \"sq 17\"");
+        error_setg(errp, "select a ring by 'sq', 'rq', 'srq', 'cq' or 'eq' and "
+                         "its number, for example \"sq 17\"");
         return false;
     }
     for (unsigned i = 2; i < count; i++) {
         if (!fakernic_look_option(look, words[i])) {
-            error_setg(errp, "'%.40s' is not from=INDEX or count=1 to %u",
-                       words[i], FAKERNIC_LOOK_COUNT_MAX);
+            error_setg(errp, "'%.40s' is neither from=INDEX nor count=N, N from "
+                             "1 to %u", words[i], FAKERNIC_LOOK_COUNT_MAX);
             return false;
         }
     }
@@ -528,7 +528,7 @@ static char *fakernic_look_ring(FakernicState *s, const FakernicLook *look,
         fakernic_json_end(text, ']');
     }
     if (!reached) {
-        error_setg(errp, "the memory of %s %u is out of the device's reach",
+        error_setg(errp, "the device cannot access the memory of %s %u",
                    fakernic_look_kinds[look->kind], look->number);
         return NULL;
     }
@@ -539,8 +539,7 @@ static char *fakernic_look_ring(FakernicState *s, const FakernicLook *look,
 char *fakernic_look(FakernicState *s, Error **errp)
 {
     if (s->look.kind == FAKERNIC_LOOK_NONE) {
-        error_setg(errp, "set it first to the ring to be seen, as in "
-                         "\"sq 17\"");
+        error_setg(errp, "select a ring first, for example \"sq 17\"");
         return NULL;
     }
     return fakernic_look_ring(s, &s->look, errp);

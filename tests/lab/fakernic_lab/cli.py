@@ -370,12 +370,12 @@ def make_mounts(options):
     mounts = [parse_mount(text) for text in options.mount]
     targets = [mount.target for mount in mounts]
     if len(set(targets)) < len(targets):
-        raise LabError("two --mount at the same place in the machines")
+        raise LabError("two --mount options have the same target in the machines")
     if WORK not in targets:
         try:
             mounts.insert(0, Mount(os.getcwd(), WORK, implied=True))
         except FileNotFoundError as error:
-            raise LabError("your current folder is gone: go to another "
+            raise LabError("your current folder no longer exists: change to another "
                            "one") from error
     return mounts
 

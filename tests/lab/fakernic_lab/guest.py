@@ -119,7 +119,7 @@ class Session:
             poll.register(self.sock, what)
             left = deadline and max(0, deadline - time.monotonic()) * 1000
             if not poll.poll(left):
-                raise TimeoutError("the guest is silent, or does not read")
+                raise TimeoutError("the guest neither answers nor reads")
 
     def send(self, line, timeout=None):
         """Raise TimeoutError if the machine does not read LINE in that time."""
@@ -153,7 +153,7 @@ class Session:
             *self.lines, self.buffer = (self.buffer + data).split(b"\n")
             self.lines = deque(self.lines)
             if len(self.buffer) > LINE_MAX:
-                raise ConnectionError("the agent sends a line without end")
+                raise ConnectionError("the agent sends a line that is too long")
             if not self.lines and deadline and time.monotonic() > deadline:
                 return None
         return self.lines.popleft().decode("ascii", "replace").split()
@@ -238,7 +238,7 @@ class Job:
                 self.send(b"")
         except TimeoutError as error:
             self.session.broken = True
-            raise GuestTimeout(f"{guest.vm.name} reads no command") from error
+            raise GuestTimeout(f"{guest.vm.name} does not read its command") from error
         self.await_event(self.started, time.monotonic() + START_S)
 
     def collect(self, stream, data):
@@ -305,7 +305,7 @@ class Job:
         while not event.wait(ALIVE_S):
             self.guest.vm.assert_alive()
             if deadline and time.monotonic() > deadline:
-                raise GuestTimeout(f"no end within its time limit: {self.script}")
+                raise GuestTimeout(f"time limit exceeded: {self.script}")
 
     def wait(self):
         """Wait for the end of the command; its Result."""

@@ -289,9 +289,9 @@ class Lab:
             raise LabError(f"machines {first} to {first + count - 1}: between "
                            f"1 and {NODES_MAX}")
         if netdev and (wire_rules or pcap):
-            raise LabError("a network of the host's (--netdev) has no faults and "
-                           "no capture of ours: 'tc qdisc add dev TAP root netem "
-                           "loss 1%' and 'tcpdump -i TAP' are the host's")
+            raise LabError("--netdev excludes fault options and --pcap: use 'tc "
+                           "qdisc add dev TAP root netem loss 1%' and 'tcpdump -i "
+                           "TAP' on the host")
         self.numbers = range(first, first + count)
         self.names = [f"node{number}" for number in self.numbers]
         for name, rule in faults:
@@ -597,5 +597,5 @@ def parse_mount(text):
     if not os.path.isdir(source):
         raise LabError(f"--mount {text}: {source} is no folder")
     if target == "/":
-        raise LabError(f"--mount {text}: not over the machine's /")
+        raise LabError(f"--mount {text}: the target must not be /")
     return Mount(source, target.rstrip("/"), how == "rw")

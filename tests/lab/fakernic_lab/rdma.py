@@ -195,7 +195,7 @@ def bring_up(vm, number, driver="fakernic", mtu=None):
     """Loads the driver, gives the interface the addresses of NUMBER, returns the Port."""
     names = vm.guest.check(LOAD[driver] + FIND, FIND_S).split()[-2:]
     if len(names) != 2 or not all(map(NAME.fullmatch, names)):
-        raise GuestCrashed(f"{vm.name} names no RDMA device")
+        raise GuestCrashed(f"{vm.name} reports no valid name of an RDMA device")
     ibdev, netdev = names
     port = Port(vm, number, ibdev, netdev)
     if mtu:

@@ -105,7 +105,8 @@ def leave(path):
         if target and not in_use(target, END_S):
             move(target, path)
     except OSError as error:
-        print(f"fakernic-lab: {path} is still {target}: {error.strerror}",
+        print(f"fakernic-lab: record not moved to {path}, it is still {target}: "
+              f"{error.strerror}",
               file=sys.stderr)
 
 
@@ -120,7 +121,8 @@ def move(target, path):
             pass_fds=[file.fileno()])
     if copy.returncode:
         os.unlink(new, dir_fd=folder.fd)
-        print(f"fakernic-lab: {path} is still {target}: {copy.stderr.strip()}",
+        print(f"fakernic-lab: record not moved to {path}, it is still {target}: "
+              f"{copy.stderr.strip()}",
               file=sys.stderr)
     else:
         folder.rename(new, path.name)

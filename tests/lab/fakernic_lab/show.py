@@ -57,8 +57,8 @@ def monitor(path):
     try:
         qmp = QMP(path, BUSY_S)
     except TimeoutError as error:
-        raise LabError(f"{path} does not answer: QEMU serves one at a time, "
-                       "and somebody else is at this monitor") from error
+        raise LabError(f"{path} does not answer: another client uses this monitor, "
+                       "and QEMU serves one at a time") from error
     except (FileNotFoundError, ConnectionError) as error:
         raise LabError(f"{path}: no QEMU listens there") from error
     try:
@@ -141,7 +141,8 @@ class Device:
             seen = json.loads(self.get("x-ring"))
             if all(seen.get(key) == value for key, value in asked.items()):
                 return seen
-        raise LabError(f"others look at the rings of {self.path} all the time")
+        raise LabError(f"other clients select rings of {self.path} all the time: "
+                       "try again")
 
 
 # ---- printing ---------------------------------------------------------------
@@ -202,11 +203,11 @@ def answer(device, options):
     what, number = options.what, options.number
     if what in RINGS:
         if number is None:
-            raise LabError(f"which {what}? Its number is missing")
+            raise LabError(f"which {what}? Give its number")
         seen = device.ring(what, number, options.first, options.count)
         return seen, ring_lines(seen)
     if options.first is not None or options.count is not None:
-        raise LabError(f"--from and --count are of rings: {', '.join(RINGS)}")
+        raise LabError(f"--from and --count apply only to rings: {', '.join(RINGS)}")
     if what in OBJECTS and number is not None:
         item = device.one(what, number)
         return item, listing(item)

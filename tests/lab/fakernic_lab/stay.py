@@ -64,7 +64,7 @@ def make_folder():
     """Make the folder if it is missing; it must belong to the user alone."""
     path = folder()
     if not places.holds_sockets(path):
-        raise LabError(f"{path} is too long a name for the sockets in it: set "
+        raise LabError(f"the path {path} is too long for the sockets in it: set "
                        "FAKERNIC_LAB_STATE to a folder with a short one")
     try:
         path.mkdir(mode=0o700, parents=True)
@@ -87,7 +87,7 @@ def alone(path):
             raise LabError("machines are being started already") from error
         if not path.exists() or not os.path.samestat(os.fstat(handle),
                                                      path.stat()):
-            raise LabError("what was up is ended meanwhile: try again")
+            raise LabError("another 'fakernic-lab down' ended the machines: try again")
         yield
     finally:
         os.close(handle)
@@ -230,7 +230,7 @@ def recorded():
     """The running lab; it must have been started with --timeline."""
     lab = running()
     if not lab.record:
-        raise LabError("the machines that are up do not record: boot them by "
+        raise LabError("the machines do not record: boot them with "
                        "'fakernic-lab up --timeline'")
     return lab
 
@@ -244,8 +244,8 @@ def healthy():
                        "up' was killed, 'fakernic-lab down' ends them")
     for node in lab.nodes:
         if not node.vm.is_running():
-            raise LabError(f"{node.name} is gone: 'fakernic-lab down' ends the "
-                           f"rest, {node.vm.console.path} has its last words")
+            raise LabError(f"{node.name} has ended: see {node.vm.console.path}; "
+                           "'fakernic-lab down' ends the others")
         node.vm.console.forget()
     return lab
 
@@ -315,7 +315,7 @@ def console(options):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise LabError("somebody is at this console already") from error
+            raise LabError("this console is in use already") from error
         line = socket.socket(socket.AF_UNIX)
         line.connect(str(node.vm.sockets / "console"))
         print(f"the console of {node.name}; Ctrl-] ends\n"
@@ -344,8 +344,8 @@ def talk(line):
 def wire_faults(lab, rules):
     """Add fault rules to ends of the wire. Return all their rules, one a line."""
     if not lab.relay:
-        raise LabError("the machines are joined with nobody between them who "
-                       "could harm frames: boot them with --pcap or --loss")
+        raise LabError("the machines have no relay, which would apply fault rules: "
+                       "boot them with --pcap or --loss")
     for rule in rules:
         node, colon, words = rule.rpartition(":")
         lab.relay.add_rules(words, *([node.strip()] if colon else []))

@@ -64,7 +64,7 @@ void capture_flush(Capture *c)
     }
     c->fresh = false;
     if (fflush(c->file) != 0 || ferror(c->file)) {
-        fprintf(stderr, "relay: no capture any more: %s\n", strerror(errno));
+        fprintf(stderr, "relay: the capture ends: %s\n", strerror(errno));
         fclose(c->file);
         c->file = NULL;
     }

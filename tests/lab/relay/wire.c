@@ -237,7 +237,7 @@ static void wire_release(Wire *w)
 static void wire_blame(WireEnd *e, RoceTime now)
 {
     if (!e->blamed) {
-        fprintf(stderr, "relay: %s sends what are no frames\n", e->end.name);
+        fprintf(stderr, "relay: %s sends data that is not a frame\n", e->end.name);
         e->blamed = true;
     }
     end_close(&e->end, now);

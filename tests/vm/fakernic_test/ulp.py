@@ -481,7 +481,7 @@ class Smc(Sockets):
                 time.sleep(0.1)
             job.kill()
             job.wait()
-        raise AssertionError("SMC-R goes by TCP")
+        raise AssertionError("SMC-R has fallen back to TCP")
 
     def connect_again(self):
         """Connects until RDMA is used: before SMC-R knows the port it falls

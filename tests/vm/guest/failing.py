@@ -161,7 +161,7 @@ def sweep_command(arguments):
     check(undo)
     code, left = run_failing(name, NEVER)
     if code:
-        raise SystemExit(f"'{name}' fails by itself: {code}")
+        raise SystemExit(f"'{name}' fails without injected failures: {code}")
     check(again)
     check(undo)
     total = NEVER - left
@@ -194,7 +194,7 @@ def sweep_beside(arguments):
 
     code, left = run(NEVER)
     if code:
-        raise SystemExit(f"'{name}' fails by itself: {code}")
+        raise SystemExit(f"'{name}' fails without injected failures: {code}")
     total = NEVER - left
     hit = failed = 0
     for number in places(total, arguments.limit):
@@ -211,7 +211,7 @@ def sweep_beside(arguments):
 
 def tell_chance(_):
     failed = int((OWN / "failed").read_text())
-    print(f"by chance: {failed} failed", flush=True)
+    print(f"at random: {failed} failed", flush=True)
     return failed
 
 

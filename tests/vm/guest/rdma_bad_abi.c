@@ -155,7 +155,7 @@ static void take_back(const struct command *c)
         return;
     }
     if (write_request(end.context->cmd_fd, &destroy, answer_end - 64)) {
-        die("%s: taking it back", c->name);
+        die("%s: destroying the object", c->name);
     }
 }
 
@@ -585,7 +585,7 @@ static void device_memory(void)
     }
     all.length = attr.max_dm_size;
     dm = ibv_alloc_dm(end.context, &all);
-    report("all device memory is still to be had", dm ? 0 : errno, 0);
+    report("all device memory can still be allocated", dm ? 0 : errno, 0);
     FAILS(0, ibv_free_dm(dm));
 }
 

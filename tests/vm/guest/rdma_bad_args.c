@@ -222,7 +222,7 @@ static void shared_receive_queues(void)
     init = good;
     init.attr.srq_limit = ~0U;      /* "irrelevant", says the man page */
     srq = ibv_create_srq(end.pd, &init);
-    report("an SRQ whose limit is not said", srq ? 0 : errno, 0);
+    report("an SRQ with any limit", srq ? 0 : errno, 0);
     FAILS(0, ibv_query_srq(srq, &attr));
     report("it has none", attr.srq_limit, 0);
     FAILS(0, ibv_destroy_srq(srq));

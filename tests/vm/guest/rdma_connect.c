@@ -164,7 +164,7 @@ static void forget(struct connection *c)
     }
     if ((c->mr && ibv_dereg_mr(c->mr)) || (c->cq && ibv_destroy_cq(c->cq)) ||
         rdma_destroy_id(c->id)) {
-        die("taking connection %u apart", c->number);
+        die("destroying connection %u", c->number);
     }
     connections[c->number] = NULL;
     run.ended++;
@@ -279,7 +279,7 @@ static void established(struct connection *c, uint32_t number)
     c->answered = true;
     if (number != ~c->number) {
         errno = EBADMSG;
-        die("connection %u: the REP says %u", c->number, ~number);
+        die("connection %u: number %u in REP", c->number, ~number);
     }
     send_number(c);
 }
@@ -483,7 +483,7 @@ static void work(char **names, int count)
         } else if (seconds_now() > moved + STALL_S) {
             report(start);
             errno = ETIMEDOUT;
-            die("nothing happens any more");
+            die("no progress");
         }
     }
     report(start);

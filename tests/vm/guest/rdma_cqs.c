@@ -207,7 +207,7 @@ static void not_smaller_than_full(struct bench *bench)
 
         fine &= wc.status == IBV_WC_SUCCESS && wc.wr_id == (uint64_t)i;
     }
-    report(fine, "what lay in it is still there");
+    report(fine, "entries stay after a refused resize");
 }
 
 int main(void)

@@ -197,7 +197,7 @@ static void refusals(struct bench *bench, const char *name, struct ibv_mr *mr)
     report(refused(bench, 4096, SIZE, bench->fd, ACCESS, EINVAL), name,
            "beyond the end");
     report(refused(bench, -4096ULL, 8192, bench->fd, ACCESS, EINVAL), name,
-           "around the end of all numbers");
+           "a range that wraps");
     report(refused(bench, 100, 4096, bench->fd, ACCESS, EINVAL), name,
            "offset and iova in different places of a page");
     /* Nothing tells whether a buffer is: the kernel's core refuses it. */

@@ -86,7 +86,7 @@ static void compare(struct side *side, const char *what, uint32_t at,
 
     fill(expected, length, seed);
     if (memcmp(side->memory + at, expected, length)) {
-        fprintf(stderr, "%s has brought other bytes\n", what);
+        fprintf(stderr, "wrong bytes after %s\n", what);
         side->wrong = true;
     }
 }
@@ -547,7 +547,7 @@ static void take_message(struct side *side, const struct ibv_wc *wc,
 
     if (!(wc->wc_flags & IBV_WC_WITH_IMM) || message >= MESSAGES ||
         wc->byte_len != grh + length_of(message) || arrived[message]) {
-        fprintf(stderr, "message %u of %u bytes is none\n", message,
+        fprintf(stderr, "unknown message %u of %u bytes\n", message,
                 wc->byte_len);
         side->wrong = true;
         return;
@@ -648,7 +648,7 @@ static int run_server(int sock)
     uint8_t wanted;
 
     if (recv(sock, &wanted, 1, 0) != 1 || wanted >= SERVICES) {
-        die("a client that wants nothing");
+        die("unknown request of the client");
     }
     return run(sock, false, wanted);
 }

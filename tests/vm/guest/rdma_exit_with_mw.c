@@ -39,7 +39,7 @@ static void bind_window(struct endpoint *end, struct ibv_mw *mw,
     }
     error = ibv_dereg_mr(mr);
     if (error != EBUSY) {
-        die("a region with a window goes: %d", error);
+        die("deregistering a region with a window: %d", error);
     }
 }
 

@@ -62,7 +62,7 @@ static void sleep_for_an_event(void)
     struct pollfd file = { .fd = channel->fd, .events = POLLIN };
 
     if (poll(&file, 1, SLEEP_MS) <= 0) {
-        die("it sleeps on");
+        die("still asleep after the fatal event");
     }
 }
 
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     connect_to_itself(&end, qp, IBV_ACCESS_REMOTE_WRITE);
     sge.lkey = mr->lkey;
     if (ibv_post_recv(qp, &recv, &bad) || ibv_req_notify_cq(cq, solicited)) {
-        die("a receive, and arming");
+        die("posting a receive and arming");
     }
     post(qp, IBV_WR_RDMA_WRITE, &sge, sge.addr, mr->rkey, WRITE);
     usleep(200000);

@@ -72,7 +72,7 @@ static pid_t beget(struct bench *bench, bool has_region, int pipe_end[2])
     }
     close(ready[1]);
     if (read(ready[0], &byte, 1) != 1) {
-        die("the child is gone");
+        die("the child has ended");
     }
     close(ready[0]);
     close(pipe_end[0]);

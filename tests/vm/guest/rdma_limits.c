@@ -143,7 +143,7 @@ static void count(struct bench *bench, size_t kind)
     report(kinds[kind].name, reported, number + kinds[kind].held);
     while (number--) {
         if (kinds[kind].unmake(made[number])) {
-            die("%s: cannot be unmade", kinds[kind].name);
+            die("%s: cannot be destroyed", kinds[kind].name);
         }
     }
 }

@@ -128,7 +128,7 @@ static const struct mad *ask(struct asker *asker, uint8_t method,
     }
     if (answer->method != METHOD_GET_RESP || answer->tid != question->tid ||
         answer->attribute != question->attribute) {
-        die("this is no answer");
+        die("not an answer to the query");
     }
     return answer;
 }

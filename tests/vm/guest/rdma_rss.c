@@ -284,7 +284,7 @@ static void refuses(struct bench *b)
     attr = rss_attr(b);
     attr.rx_hash_conf.rx_hash_fields_mask |= IBV_RX_HASH_INNER;
     EXPECT(!ibv_create_qp_ex(b->end.context, &attr) && errno == EOPNOTSUPP);
-    report("what cannot be is refused");
+    report("invalid attributes are refused");
 }
 
 static void holds_on(struct bench *b)
@@ -293,7 +293,7 @@ static void holds_on(struct bench *b)
     EXPECT(ibv_destroy_rwq_ind_table(b->table) == EBUSY);
     EXPECT(ibv_destroy_cq(b->recv_cq) == EBUSY);
     EXPECT(ibv_destroy_qp(b->rss) == EBUSY);
-    report("what is in use stays");
+    report("objects in use cannot be destroyed");
 }
 
 /* A queue in ERR flushes; in RESET it takes nothing; then it is as new. */

@@ -113,7 +113,7 @@ static void write_and_read_back(struct ibv_qp *qp, struct ibv_cq *cq,
     printf("client: RDMA READ brought back \"%s\"\n", line->text);
     if (strcmp(line->text, text)) {
         errno = EIO;
-        die("what came back differs");
+        die("the text that was read back differs");
     }
 }
 

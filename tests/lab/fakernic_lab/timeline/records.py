@@ -107,12 +107,11 @@ class File:
     def __init__(self, path, data):
         self.path, self.data = path, data
         if len(data) < HEADER.size:
-            raise RecordError(f"{path}: no record of fakernic's, it is too "
-                              "short")
+            raise RecordError(f"{path}: not a record of fakernic: too short")
         (magic, version, self.room, self.count, _, self.mac, self.frames_room,
          self.frames, names) = HEADER.unpack_from(data)
         if magic != MAGIC:
-            raise RecordError(f"{path}: no record of fakernic's")
+            raise RecordError(f"{path}: not a record of fakernic")
         if version != VERSION:
             raise RecordError(f"{path}: a record of version {version}, this "
                               f"reads version {VERSION}: use the timeline of "
@@ -124,8 +123,7 @@ class File:
             raise RecordError(f"{path}: cut short: {len(data)} bytes of "
                               f"{self.frames_at + self.frames_room}")
         if not self.room or not self.frames_room:
-            raise RecordError(f"{path}: no room for anything: the file is "
-                              "damaged")
+            raise RecordError(f"{path}: a ring has size 0: the file is damaged")
 
     def lost(self):
         """The number of events that were overwritten."""
@@ -180,7 +178,7 @@ def read(path, node, lost_is_fine=False):
         raise RecordError(f"{path}: {error.strerror}") from error
     with file:
         if not path.stat().st_size:
-            raise RecordError(f"{path}: no record of fakernic's, it is empty")
+            raise RecordError(f"{path}: not a record of fakernic: empty")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             record = File(path, data)
             if record.lost() and not lost_is_fine:

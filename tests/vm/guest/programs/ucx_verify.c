@@ -214,7 +214,7 @@ static void serve_atomics(void)
 
     receive_message(&value, sizeof(value));
     if (memcmp(window, &value, sizeof(value))) {
-        fprintf(stderr, "atomic operations have left other bytes\n");
+        fprintf(stderr, "wrong bytes after atomic operations\n");
         exit(1);
     }
     send_message(in, 1);
