@@ -12,7 +12,7 @@ BUILD := $(ENTER) ci/build.py
 	test-failing soak fuzz \
 	docs documents coverage shell bench bench-compare bench-engine bench-rules \
 	root build-qemu build-rdma-core build-driver build-image build-arm64 build packages \
-	packages-forky clean distclean
+	clean distclean
 
 # Kernels and other versions: ci/versions, read only by targets that use them.
 MAIN = $(shell ci/versions.sh kernel main)
@@ -89,8 +89,7 @@ help:
 	@echo '                     root (the Debian 13 tree that all happens in)'
 	@echo '                     build-qemu build-rdma-core build-driver build-image'
 	@echo 'make build-arm64     machines for fakernic-lab run --arch arm64'
-	@echo 'make packages        Debian packages, in packages/ of the cache; packages-forky:'
-	@echo '                     the provider for the libibverbs of the next Debian'
+	@echo 'make packages        Debian packages, in packages/ of the cache'
 	@echo 'make clean           remove what was built, keep what was downloaded'
 	@echo 'make distclean       remove the cache'
 	@echo
@@ -120,10 +119,6 @@ build-arm64: root
 
 packages: root
 	@$(BUILD) packages
-
-# The provider for a newer libibverbs, in packages/forky.
-packages-forky: root
-	@$(BUILD) packages-forky
 
 # Debian's own QEMU, with the device as its plug-in, if nobody names another: that
 # takes seconds to build, where a whole QEMU takes minutes.
@@ -234,10 +229,8 @@ timeline: root
 	@$(BUILD) --together qemu-plugin image
 	@$(ENTER) tests/timeline/demo --out /cache/log/timeline --limit $(LIMIT)
 
-# The mirror may have no source for packages-forky: its tests fail then.
 test-recipes: root
 	@$(BUILD) root-test qemu-plugin packages
-	-@$(BUILD) packages-forky
 	@$(ENTER) ci/run_tests.py recipes
 
 test-debug-kernel: root

@@ -30,8 +30,6 @@ With --together, steps that do not depend on each other run in parallel.
   root-test    second stage of the root: what only tests and packages need
   guest-test   second stage of the guest               /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
-               (its folder bookworm/ has the provider for Debian 12)
-  packages-forky  the provider for rdma-core-new       /cache/packages/forky
   disk-13      plain Debian 13 with these packages     /cache/images
   disk-12      Debian 12
   all          the steps above up to image, except those that only tests need:
@@ -695,16 +693,14 @@ def build_guest_test():
                            digest([source_name("rdma-core"), RDMA_OPTIONS]))
 
 
-def build_package(*name):
+def build_package(name):
     """Builds a package. build.sh has its own key and log, and prints the closing line."""
-    command = [SRC / "ci/packages/build.sh", *name]
-    label = "-".join(name)
-    with Progress(f"package {label}", LOG / f"package-{label}.log"):
-        done = subprocess.run(command, check=False, capture_output=True,
-                              text=True)
+    with Progress(f"package {name}", LOG / f"package-{name}.log"):
+        done = subprocess.run([SRC / "ci/packages/build.sh", name], check=False,
+                              capture_output=True, text=True)
     print(done.stdout, end="", flush=True)
     if done.returncode:
-        raise StepFailed(f"packages: {name[0]} is missing: "
+        raise StepFailed(f"packages: {name} is missing: "
                          f"{done.stderr.strip().removeprefix('fakernic: ')}")
 
 
@@ -714,23 +710,12 @@ def build_packages():
     build_kernel(OLD_KERNEL)    # likewise
     for control in sorted((SRC / "ci/packages").glob("*/debian/control")):
         build_package(control.parent.parent.name)
-    build_package("provider", "bookworm")
 
 
-def build_forky_packages():
-    """The provider for the libibverbs of the next Debian."""
-    own = digest([NEW_RDMA], [SRC / "ci/fetch-source.sh"])
-    with step("fetch-rdma-core", own, f"source of rdma-core {NEW_RDMA}") as this:
-        if this is not None:
-            fetch_new_rdma_core(this)
-    build_root_test()
-    build_package("provider", "forky")
-
-
-def make_packages(build, folder):
+def make_packages():
     """Builds packages and prints their folder."""
-    build()
-    print(f"  the packages are in {HOST_CACHE}/{folder}", flush=True)
+    build_packages()
+    print(f"  the packages are in {HOST_CACHE}/packages", flush=True)
 
 
 def build_disk(release):
@@ -753,9 +738,7 @@ STEPS = {
     "image": build_image,       # also builds the parts of the payload
     "root-test": build_root_test,
     "guest-test": build_guest_test,
-    "packages": lambda: make_packages(build_packages, "packages"),
-    "packages-forky": lambda: make_packages(build_forky_packages,
-                                            "packages/forky"),
+    "packages": make_packages,
     "disk-13": lambda: build_disk("13"),
     "disk-12": lambda: build_disk("12"),
 }
@@ -769,7 +752,7 @@ for _kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
 
 # Not a part of "all".
 EXTRA = ("qemu-fuzz", "qemu-plugin", "providers", NEW_RDMA_NAME, "uabi", "modules",
-         "root-test", "guest-test", "packages", "packages-forky", "disk-13",
+         "root-test", "guest-test", "packages", "disk-13",
          "disk-12",
          *(f"{what}{arch.suffix}" for what in ("qemu-plugin", "image")
            for arch in FOREIGN),

@@ -25,8 +25,7 @@ APT = Path("/etc/apt")
 SUITES = {"13": ("trixie", "debian.sources"), "12": ("bookworm", "old.sources")}
 # The systemd of Debian 13 loads the agent of fakernic-lab itself; Debian 12 needs a package.
 INSTALLED = {"13": ("fakernic-dkms", "fakernic-provider"),
-             "12": ("fakernic-dkms", "bookworm/fakernic-provider",
-                    "fakernic-lab-guest")}
+             "12": ("fakernic-dkms", "fakernic-provider", "fakernic-lab-guest")}
 
 # The packages of an RDMA user's machine, and the dependencies of fakernic's packages, which
 # are later installed without a network.

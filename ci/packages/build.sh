@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# build.sh NAME [VARIANT], inside the root: builds the Debian packages of
-# ci/packages/NAME into /cache/packages (of a variant: /cache/packages/VARIANT).
+# build.sh NAME, inside the root: builds the Debian packages of
+# ci/packages/NAME into /cache/packages.
 # Does nothing when nothing that goes into them has changed. README.md says
 # what the folder of a package holds.
 set -eu
@@ -12,25 +12,20 @@ die() {
     exit 1
 }
 
-[ $# -ge 1 ] && [ $# -le 2 ] || die "usage: ci/packages/build.sh NAME [VARIANT]"
+[ $# -eq 1 ] || die "usage: ci/packages/build.sh NAME"
 [ "${FAKERNIC_ROOT:-}" = 1 ] ||
     die "build.sh runs inside the root: ci/enter.sh ci/packages/build.sh $*"
 name=$1
-variant=${2:-}
 top=$(cd "$(dirname "$0")/../.." && pwd)
 here=$top/ci/packages/$name
 [ -f "$here/debian/control" ] ||
     die "no package '$name': one of $(cd "$top/ci/packages" &&
         ls -d */ | tr -d / | tr '\n' ' ')"
-if [ -n "$variant" ] && [ ! -f "$here/inputs.$variant" ]; then
-    die "package '$name' has no variant '$variant': ci/packages/$name/inputs.* names them"
-fi
 
-out=/cache/packages${variant:+/$variant}
-label=$name${variant:+-$variant}
-scratch=/cache/build/package-$label
-stamp=/cache/build/package-$label.stamp
-log=/cache/log/package-$label.log
+out=/cache/packages
+scratch=/cache/build/package-$name
+stamp=/cache/build/package-$name.stamp
+log=/cache/log/package-$name.log
 
 # One line each: a path of the checkout, or an absolute one of the root. @ROLE@
 # stands for the kernel of that role.
@@ -38,7 +33,7 @@ main=$("$top/ci/versions.sh" kernel main)
 old=$("$top/ci/versions.sh" kernel old)
 
 inputs() {
-    cat "$here/inputs${variant:+.$variant}" |
+    cat "$here/inputs" |
         sed -e 's/#.*//' -e '/^ *$/d' -e "s/@main@/$main/" -e "s/@old@/$old/"
 }
 
@@ -98,10 +93,10 @@ EOT
 
 cd "$top"
 for input in $(inputs); do
-    [ -e "$input" ] || die "package '$label': its input $input does not exist"
+    [ -e "$input" ] || die "package '$name': its input $input does not exist"
 done
 mkdir -p "$out" /cache/build /cache/log
-exec 9>"/cache/build/package-$label.lock"
+exec 9>"/cache/build/package-$name.lock"
 flock 9
 key=$(contents | sha256sum | cut -d' ' -f1)
 # The stamp file has the key, then the packages that were built with it.
@@ -121,10 +116,10 @@ stage
 cd "$scratch/tree"
 write_changelog
 SOURCE_DATE_EPOCH=$(build_date)
-export SOURCE_DATE_EPOCH FAKERNIC_VARIANT="$variant"
+export SOURCE_DATE_EPOCH
 export DEB_BUILD_OPTIONS="noautodbgsym parallel=$(nproc)"
 dpkg-buildpackage -b -us -uc --no-sign >>"$log" 2>&1 9>&- ||
-    die "package '$name' does not build: see ${FAKERNIC_HOST_CACHE:-/cache}/log/package-$label.log"
+    die "package '$name' does not build: see ${FAKERNIC_HOST_CACHE:-/cache}/log/package-$name.log"
 cp ../*.deb "$out/"
 {
     echo "$key"
@@ -133,4 +128,4 @@ cp ../*.deb "$out/"
 } >"$stamp.new"
 mv "$stamp.new" "$stamp"
 rm -rf "$scratch"
-printf '  %-44s %5ds\n' "package $label" $(($(date +%s) - start))
+printf '  %-44s %5ds\n' "package $name" $(($(date +%s) - start))

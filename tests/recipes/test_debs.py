@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""lintian accepts the packages, and each provider depends on the libibverbs that it was
-built for and refuses others.
+"""lintian accepts the packages, and the package of the provider chooses the one that fits
+the installed libibverbs.
 """
 
 import re
@@ -11,12 +11,12 @@ import pytest
 
 PACKAGES = Path("/cache/packages")
 
-# Folder -> release of rdma-core, its private ABI, and the range of releases with the same
-# structures: the first one, and the first one after the range.
-PROVIDERS = {".": ("56.1", 34, 45, 57), "bookworm": ("44.0", 34, 44, 45),
-             "forky": ("65.0", 65, 65, 66)}
-# Newest glibc that a package may need: Debian 12's. The others are built where they run.
-GLIBC = {"bookworm": (2, 36)}
+# Where a distribution's libibverbs is, and the provider that it gets.
+CHOICES = {"libibverbs.so.1.14.39.0": "37-43/libfakernic-rdmav34.so",
+           "libibverbs.so.1.14.44.0": "44-44/libfakernic-rdmav34.so",
+           "libibverbs.so.1.14.56.1": "45-56/libfakernic-rdmav34.so",
+           "libibverbs.so.1.15.61.0": "59-61/libfakernic-rdmav59.so",
+           "libibverbs.so.1.18.65.0": "65-65/libfakernic-rdmav65.so"}
 
 
 def read(*command):
@@ -25,41 +25,57 @@ def read(*command):
                           stdin=subprocess.DEVNULL).stdout
 
 
-@pytest.fixture(name="provider", params=PROVIDERS)
-def provider_of_a_release(request):
-    """The package in a folder, with its row of PROVIDERS. The package for forky exists only
-    while the mirror has its source."""
-    (deb,) = (PACKAGES / request.param).glob("fakernic-provider_*.deb")
-    return request.param, deb, *PROVIDERS[request.param]
-
-
-def test_provider_says_what_it_is_for(provider):
-    """The file name has the release, and the dependencies have its range."""
-    folder, deb, release, _, first, end = provider
-    assert f"+rdma{release}_amd64.deb" in deb.name
-    depends = read("dpkg-deb", "-f", deb, "Depends").strip().split(", ")
-    assert [words for words in depends if words.startswith("libibverbs1")] == [
-        f"libibverbs1 (>= {first}~)", f"libibverbs1 (<< {end}~)"], depends
-    (libc,) = re.findall(r"libc6 \(>= ([\d.]+)\)", ", ".join(depends))
-    if folder in GLIBC:
-        assert tuple(map(int, libc.split("."))) <= GLIBC[folder], libc
-
-
-def test_provider_is_of_that_private_abi(provider, tmp_path):
-    """The file name of the library, which libibverbs looks for, and the versions of its
-    symbols have the private ABI."""
-    _, deb, _, abi, *_ = provider
+@pytest.fixture(name="unpacked")
+def unpacked_provider(tmp_path):
+    """The files of the provider's package, with a folder for libibverbs."""
+    (deb,) = PACKAGES.glob("fakernic-provider_*.deb")
     read("dpkg-deb", "-x", deb, tmp_path)
-    (library,) = tmp_path.glob("usr/lib/*/libibverbs/*")
-    assert library.name == f"libfakernic-rdmav{abi}.so"
-    assert (tmp_path / "etc/libibverbs.d/fakernic.driver").exists()
-    wanted = read("readelf", "-VW", library)
-    assert set(re.findall(r"IBVERBS_PRIVATE_(\d+)", wanted)) == {str(abi)}, wanted
+    (tmp_path / "lib").mkdir()
+    return tmp_path
+
+
+def choose(root, library):
+    """Runs the package's program for a libibverbs of this name."""
+    link = root / "lib/libibverbs.so.1"
+    link.unlink(missing_ok=True)
+    (root / "lib" / library).touch()
+    link.symlink_to(library)
+    installed = root / "usr/lib/fakernic"
+    done = subprocess.run([installed / "choose.sh", installed / "providers", root / "lib"],
+                          text=True, check=False, capture_output=True, timeout=60)
+    found = [path.resolve().relative_to(installed / "providers")
+             for path in (root / "lib").glob("libibverbs/*")]
+    return done.returncode, done.stderr, [str(path) for path in found]
+
+
+def test_provider_follows_libibverbs(unpacked):
+    """Each new release of libibverbs gets its provider, and only that one."""
+    for library, wanted in CHOICES.items():
+        assert choose(unpacked, library) == (0, "", [wanted])
+
+
+def test_unknown_libibverbs_gets_no_provider(unpacked):
+    """One line names the library, and the link to another release's provider is removed."""
+    choose(unpacked, "libibverbs.so.1.14.56.1")
+    code, line, found = choose(unpacked, "libibverbs.so.1.99.99.0")
+    assert code == 1 and found == []
+    assert line.count("\n") == 1 and "no provider for libibverbs.so.1.99.99.0" in line
+
+
+def test_provider_has_a_trigger(tmp_path):
+    """dpkg runs the package's postinst again when libibverbs is installed."""
+    (deb,) = PACKAGES.glob("fakernic-provider_*.deb")
+    read("dpkg-deb", "-e", deb, tmp_path)
+    assert "/libibverbs.so.1\n" in (tmp_path / "triggers").read_text()
+    assert "triggered" in (tmp_path / "postinst").read_text()
+    depends = read("dpkg-deb", "-f", deb, "Depends")
+    (libc,) = re.findall(r"libc6 \(>= ([\d.]+)\)", depends)
+    assert tuple(map(int, libc.split("."))) <= (2, 34), depends
 
 
 @pytest.mark.parametrize(
-    "deb", sorted(PACKAGES.rglob("*.deb")),
-    ids=lambda path: str(path.relative_to(PACKAGES)).partition("_")[0])
+    "deb", sorted(PACKAGES.glob("*.deb")),
+    ids=lambda path: path.name.partition("_")[0])
 def test_lintian_says_nothing(deb):
     """lintian prints no error and no warning."""
     done = subprocess.run(["lintian", "--allow-root", deb], text=True, check=False,
