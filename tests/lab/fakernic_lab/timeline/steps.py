@@ -18,9 +18,12 @@ class Step(NamedTuple):
     def source(self):
         """The references to the documents."""
         words = f'The data sheet, "{self.chapter}": {self.quoted}'
+        if not self.quoted.endswith("."):
+            words += " ..."
         if self.stops:
-            stops = ", ".join(map(str, self.stops))
-            words += f" The journey of a WRITE, stop {stops}."
+            numbers = ", ".join(map(str, self.stops))
+            noun = "stops" if len(self.stops) > 1 else "stop"
+            words += f" The journey of a WRITE, {noun} {numbers}."
         return words
 
 
