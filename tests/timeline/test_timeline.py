@@ -511,14 +511,14 @@ def test_each_event_and_interrupt_has_a_cause(tmp_path, more, wrong):
 
 @pytest.mark.parametrize("spoil, word", [
     (lambda data: b"", "empty"),
-    (lambda data: b"nonsense" + data[8:], "no record"),
+    (lambda data: b"nonsense" + data[8:], "not a record"),
     (lambda data: data[:8] + b"\7" + data[9:], "version 7"),
     (lambda data: data[:56] + b"none -\n" + bytes(4033) + data[4096:],
      "no names of entries.*damaged"),
     (lambda data: data[:16] + b"\x3f" + data[17:], "kind 0.*damaged"),
     (lambda data: data[:40], "too short"),
     (lambda data: data[:-1], "cut short"),
-    (lambda data: data[:12] + bytes(4) + data[16:], "no room.*damaged"),
+    (lambda data: data[:12] + bytes(4) + data[16:], "size 0.*damaged"),
     (lambda data: data[:16] + (10 ** 6).to_bytes(8, "little") + data[24:],
      "overwritten"),
     (lambda data: data[:HEADER.size + 16] + b"\xff\xff\0\0" +
