@@ -44,7 +44,8 @@ class ShellJob:
 class Machine:
     """Runs fakernic-wait, with its meeting's folder."""
 
-    def __init__(self):
+    def __init__(self, name="node1"):
+        self.name = name
         self.guest = SimpleNamespace(start=self.start)
         self.folder = self.job = None
 
@@ -57,7 +58,8 @@ class Machine:
     def wait(self, *words, folder=None):
         return subprocess.Popen(
             ["bash", "-c", meeting.SCRIPT, "fakernic-wait", *words],
-            env={**os.environ, meeting.VARIABLE: folder or self.folder})
+            env={**os.environ, "FAKERNIC_NODES": "node1 node2 node3",
+                 meeting.VARIABLE: folder or self.folder})
 
 
 @pytest.fixture(name="three")
@@ -65,7 +67,7 @@ def three_machines(tmp_path, monkeypatch):
     """A meeting of three machines, each with its own folder."""
     monkeypatch.setattr(meeting.os, "getpid", lambda: 1)
     listener = meeting.LISTENER
-    machines = [Machine() for _ in range(3)]
+    machines = [Machine(f"node{number}") for number in range(1, 4)]
     folders = iter(str(tmp_path / str(number)) for number in range(3))
     monkeypatch.setattr(meeting, "LISTENER", SimpleNamespace(
         format=lambda folder: listener.format(folder=next(folders))))
@@ -96,6 +98,17 @@ def test_a_name_may_be_used_again(three):
                       three_.wait("again")]) == [0, 0, 0]
 
 
+def test_some_machines_wait_without_the_others(three):
+    """A call that names machines meets only calls that name the same."""
+    _, (one, two, three_) = three
+    other = three_.wait("ready")
+    assert codes([one.wait("ready", "node2"), two.wait("ready", "node1", "node2")]) == [0, 0]
+    assert one.wait("-t", "1", "ready", "node3").wait(READ_S) == 124
+    assert other.poll() is None
+    assert codes([other, one.wait("ready"), two.wait("ready")]) == [0, 0, 0]
+    assert one.wait("alone", "node1").wait(READ_S) == 0
+
+
 def test_a_call_that_has_timed_out_counts_no_more(three, capfd):
     _, (one, two, three_) = three
     assert one.wait("-t", "1", "late").wait(READ_S) == 124
@@ -124,7 +137,7 @@ def test_call_that_releases_others_does_not_time_out(three):
 
 
 @pytest.mark.parametrize("words, folder, code", (
-    ((), None, 2), (("a", "b"), None, 2), (("-",), None, 2), (("a b",), None, 2),
+    ((), None, 2), (("a", "b"), None, 2), (("a", "node1", "node4"), None, 2), (("-",), None, 2), (("a b",), None, 2),
     (("-t", "x", "a"), None, 2), (("a",), "/nosuch", 125),
     (("a",), meeting.ALONE, 0)), ids=str)
 def test_calls_that_do_not_wait(words, folder, code, capfd):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""fakernic-wait NAME: commands on several machines wait for each other.
+"""fakernic-wait NAME [NODE]...: commands on several machines wait for each other.
 
 It needs no network, because a test may have taken that down. Each machine runs a
 listener, which is an ordinary command:
 
-1. `fakernic-wait` writes a line "NAME ID" into the listener's pipe, and waits at a
-   pipe of its own, named ID. The listener prints the line.
-2. The launcher waits until every machine has made a call with this NAME.
+1. `fakernic-wait` writes a line "NAME ID NODES" into the listener's pipe, and waits
+   at a pipe of its own, named ID. The listener prints the line.
+2. The launcher waits until every machine has made a call with this NAME. If the call
+   names NODES, only these and its own machine have to make it, each with all of them.
 3. It sends to each listener the ID of that machine's call, and the word "called".
    The listener writes the word to the pipe ID, and the call returns.
 
@@ -36,18 +37,26 @@ WITHDRAWN_S = 60                # limit of the answer to a withdrawal
 # Limits of one machine: waiting calls, and bytes of an incomplete line.
 CALLS_MAX = 256
 LINE_MAX = 200
-CALL = re.compile(rb"([\w.:@+-]{1,64}) (\d{1,10}\.\d{1,10})", re.A)
+CALL = re.compile(rb"([\w.:@+-]{1,64}) (\d{1,10}\.\d{1,10})((?: [\w-]{1,16}){0,64})", re.A)
 
 SCRIPT = f"""#!/bin/bash
-# fakernic-wait [-t SECONDS] NAME: waits until every machine of the run has called
-# it with this name. Ends with 124 if they do not within SECONDS.
+# fakernic-wait [-t SECONDS] NAME [NODE]...: waits until every machine of the run, or
+# this one and those of the list, has called it with this name. Ends with 124 if they
+# do not within SECONDS.
 limit={LIMIT_S}
 [ "$1" = -t ] && {{ limit=$2; shift 2; }}
-if [ $# != 1 ] || ! [[ $limit =~ ^[1-9][0-9]{{0,5}}$ ]] ||
+if [ $# = 0 ] || ! [[ $limit =~ ^[1-9][0-9]{{0,5}}$ ]] ||
     ! [[ $1 =~ ^[A-Za-z0-9_.:@+-]{{1,64}}$ ]] || [ "$1" = - ]; then
-    echo "usage: fakernic-wait [-t SECONDS] NAME (letters, digits, _.:@+-)" >&2
+    echo "usage: fakernic-wait [-t SECONDS] NAME [NODE]... (NAME: letters, digits, _.:@+-)" >&2
     exit 2
 fi
+name=$1
+shift
+for node; do
+    [[ " $FAKERNIC_NODES " == *" $node "* ]] && continue
+    echo "fakernic-wait: no machine $node, only $FAKERNIC_NODES" >&2
+    exit 2
+done
 folder=${VARIABLE}
 [ "$folder" != {ALONE} ] || exit 0
 if ! [ -p "$folder/calls" ]; then
@@ -59,14 +68,14 @@ mkfifo "$folder/$id" || exit 125
 trap 'rm -f "$folder/$id"' EXIT
 # Open before the call: a pipe that nobody has open loses its answer.
 exec 3<>"$folder/$id"
-echo "$1 $id" 1<>"$folder/calls"
+echo "$name $id $*" 1<>"$folder/calls"
 if ! read -r -t "$limit" answer <&3; then
     # The other machines may have been released by this call at this moment.
     echo "- $id" 1<>"$folder/calls"
     read -r -t {WITHDRAWN_S} answer <&3
 fi
 if [ "$answer" != called ]; then
-    echo "fakernic-wait: not all machines have called '$1' within $limit s" >&2
+    echo "fakernic-wait: not all machines have called '$name' within $limit s" >&2
     exit 124
 fi
 """
@@ -92,7 +101,7 @@ class Listener:
         self.node = node
         self.line = b""
         self.ready = threading.Event()
-        self.calls = defaultdict(deque)     # name -> IDs that wait
+        self.calls = defaultdict(deque)     # name, machines -> IDs that wait
         self.answers = queue.Queue(CALLS_MAX)
         self.job = node.guest.start(LISTENER.format(folder=meeting.folder),
                                     timeout=None, on_output=self.take, input=True)
@@ -104,7 +113,7 @@ class Listener:
         *lines, self.line = (self.line + data).split(b"\n")
         self.line = self.line[:LINE_MAX]
         for line in lines:
-            self.obey(line)
+            self.obey(line.rstrip())
 
     def obey(self, line):
         if line == b"ready":
@@ -157,23 +166,27 @@ class Meeting:
         except (GuestTimeout, GuestCrashed):
             self.end()
 
-    def called(self, listener, name, number):
+    def called(self, listener, name, number, nodes=b""):
         """Note a call, or withdraw one. The call of the last machine releases
         the calls of all."""
+        wanted = {*nodes.decode().split(), listener.node.name} if nodes else None
+        key = name, frozenset(one.node.name for one in self.listeners
+                              if not wanted or one.node.name in wanted)
         with self.lock:
             if name == b"-":
                 listener.take_back(number)
                 return
             if listener.waiting() >= CALLS_MAX:
                 return
-            listener.calls[name].append(number)
-            if self.listeners and all(one.calls[name] for one in self.listeners):
-                for one in self.listeners:
-                    one.go(one.calls[name].popleft() + b" called")
+            listener.calls[key].append(number)
+            group = [one for one in self.listeners if one.node.name in key[1]]
+            if group and all(one.calls[key] for one in group):
+                for one in group:
+                    one.go(one.calls[key].popleft() + b" called")
             # Names without a waiting call must not use memory.
-            for one in self.listeners:
-                if not one.calls[name]:
-                    del one.calls[name]
+            for one in group:
+                if not one.calls[key]:
+                    del one.calls[key]
 
     def end(self, machines_stay=True):
         """Stop the listeners. Calls that still wait end at their time limit."""
