@@ -186,7 +186,8 @@ test-long: build
 	@$(ENTER) ci/programs.py --long
 	-@$(BUILD) rdma-core-new
 	-@$(BUILD) $(addprefix kernel-,$(LONG_KERNEL))
-	@$(ENTER) ci/run_tests.py long long-two long-other programs dkms-more
+	@$(BUILD) trees
+	@$(ENTER) ci/run_tests.py long long-two long-other programs dkms-more trees
 
 # What keeps a netdev all the same is told by the log of its suite.
 test-link: build

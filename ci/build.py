@@ -32,6 +32,7 @@ With --together, steps that do not depend on each other run in parallel.
   packages     the Debian packages of ci/packages      /cache/packages
   disk-13      plain Debian 13 with these packages     /cache/images
   disk-12      Debian 12
+  trees        trees for fakernic-lab --root            /cache/build/trees
   all          the steps above up to image, except those that only tests need:
                qemu-fuzz, qemu-plugin, providers, rdma-core-new, uabi, other kernels
 """
@@ -57,6 +58,7 @@ from fakernic_lab.arches import FOREIGN, HOST   # noqa: E402
 
 import disk
 import image
+import trees
 from progress import Progress
 
 SRC = Path("/src")
@@ -439,6 +441,16 @@ def build_providers():
             target = BUILD / "providers"
             shutil.rmtree(target, ignore_errors=True)
             this.run(SRC / "rdma-provider/providers.py", BUILD / "rdma-core", target)
+            shutil.rmtree(image.IMAGES / "providers" / HOST.name, ignore_errors=True)
+            for path in target.glob("*/*.so"):
+                offer_provider(this, path, path.relative_to(target), HOST)
+
+
+def offer_provider(this, path, name, arch):
+    """Copies it to where the launcher finds it: for fakernic-lab --root."""
+    target = image.IMAGES / "providers" / arch.name / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    this.run(image.tool_of(arch, "strip"), "--strip-debug", "-o", target, path)
 
 
 def cross_options(arch):
@@ -472,6 +484,9 @@ def build_foreign_provider(arch, fetched):
         configure(this, source, target, options,
                   ["cmake", "-S", source, "-B", target], env=environment)
         this.run("ninja", "-C", target, "libfakernic-rdmav34.so")
+        main = versions.listed("rdma-core", "main")[0]
+        offer_provider(this, target / "lib/libfakernic-rdmav34.so",
+                       versions.provider_for(f"libibverbs.so.1.0.{main}"), arch)
 
 
 def build_rdma_core():
@@ -648,6 +663,7 @@ def build_image():
     build_provider()
     for kernel in KERNELS:
         build_driver(kernel)
+    build_providers()
     image.build(step, digest, KERNELS)
 
 
@@ -718,6 +734,11 @@ def make_packages():
     print(f"  the packages are in {HOST_CACHE}/packages", flush=True)
 
 
+def build_trees():
+    build_root_test()
+    trees.build(step, digest)
+
+
 def build_disk(release):
     build_packages()
     disk.build(step, digest, release)
@@ -741,6 +762,7 @@ STEPS = {
     "packages": make_packages,
     "disk-13": lambda: build_disk("13"),
     "disk-12": lambda: build_disk("12"),
+    "trees": build_trees,
 }
 for _arch in FOREIGN:
     STEPS[f"qemu-plugin{_arch.suffix}"] = functools.partial(build_qemu_plugin, _arch)
@@ -753,7 +775,7 @@ for _kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
 # Not a part of "all".
 EXTRA = ("qemu-fuzz", "qemu-plugin", "providers", NEW_RDMA_NAME, "uabi", "modules",
          "root-test", "guest-test", "packages", "disk-13",
-         "disk-12",
+         "disk-12", "trees",
          *(f"{what}{arch.suffix}" for what in ("qemu-plugin", "image")
            for arch in FOREIGN),
          *(f"{what}-{kernel}" for what in ("driver", "kernel")

@@ -47,10 +47,11 @@ ARCH_TESTS = ("traffic", "rdmacm", "atomics", "odp", "verbs")
 # Suites of tests in guests: rdma-core's tests in one guest (pyverbs), all others in one
 # guest, tests in two guests, in two of other kinds, in Debian's QEMU (packaged), and more.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
-             "many", *ARCH_SUITES, "long-two", "long-other", "long", "programs",
+             "many", "trees", *ARCH_SUITES, "long-two", "long-other", "long", "programs",
              "packages-13", "packages-12", "recipes")
 # These take too long for make test. They run only if they are named.
-NAMED = ("dkms-more", "mutants", "many", *ARCH_SUITES, "long-two", "long-other", "long", "programs",
+NAMED = ("dkms-more", "mutants", "many", "trees", *ARCH_SUITES, "long-two", "long-other", "long",
+         "programs",
          "packages-13", "packages-12", "recipes")
 LONG_S = 10 * 3600
 # Two at a time: more guests would need more memory than the README asks for.
@@ -170,11 +171,12 @@ def suites(quick):
         "packaged": vm_tests("packaged", "-m", "packaged"),
         "timeline": tests_in("timeline", limit=300),
         "bench": tests_in("bench", limit=300),
-        "lab": lab_tests("action", "command", "hostile", "meeting", "outside",
+        "lab": lab_tests("action", "command", "hostile", "meeting", "outside", "root",
                          "relay", "shared"),
         "lab-vm": lab_tests("machines", "lessons", "readme", "checkout",
                             "arch", limit=1500),
         "many": lab_tests("many", limit=7200),
+        "trees": lab_tests("trees"),
         **{f"arch-{arch.name}": vm_tests(
             f"arch-{arch.name}", f"--arch={arch.name},{HOST.name}",
             *(f"test_{name}.py" for name in ARCH_TESTS)) for arch in FOREIGN},

@@ -5,7 +5,7 @@ _fakernic_lab()
 {
     local cur prev words cword
     _init_completion || return
-    local machines="-n --arch --image --kernel --initrd --append --cpus --cpu-nice
+    local machines="-n --arch --image --kernel --initrd --append --root --cpus --cpu-nice
         --memory --mount --env --qemu --qemu-arg --out --link --netdev --first --mtu --loss --duplicate
         --reorder --corrupt --delay --seed --fault --timeline --pcap --help"
     local i action="" offered=""
@@ -16,15 +16,16 @@ _fakernic_lab()
     done
     case $prev in
     --image | --initrd | --qemu | --pcap | --junit | --kernel) _filedir; return ;;
-    --out | --mount) _filedir -d; return ;;
+    --out | --mount | --root) _filedir -d; return ;;
     --link) COMPREPLY=($(compgen -W "netdev shared" -- "$cur")); return ;;
+    --until) COMPREPLY=($(compgen -W "node1 node2 node3" -- "$cur")); return ;;
     --expect) COMPREPLY=($(compgen -W "oom tasks crash" -- "$cur")); return ;;
     --arch) COMPREPLY=($(compgen -W "x86_64 arm64" -- "$cur")); return ;;
     --ready) COMPREPLY=($(compgen -W "auto now cm" -- "$cur")); return ;;
     esac
     case $action in
     "") offered="run up exec shell ssh console show fault timeline status down --help --version" ;;
-    run) offered="$machines --ready --timeout -t --tty --junit --expect --" ;;
+    run) offered="$machines --ready --until --timeout -t --tty --junit --expect --" ;;
     up) offered=$machines ;;
     exec) offered="node1 node2 node3 all --timeout --expect --help --" ;;
     show)

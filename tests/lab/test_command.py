@@ -630,7 +630,7 @@ def test_a_run_whose_timeline_fails_is_judged(tmp_path, monkeypatch, capsys):
             raise KeyError(5)
     monkeypatch.setattr(cli, "Lab", lambda **_: FakeLab())
     monkeypatch.setattr(cli, "lab_arguments", lambda *_: {})
-    monkeypatch.setattr(launch, "run_all", lambda *_: (
+    monkeypatch.setattr(launch, "run_all", lambda *_, **__: (
         launch.Verdict(7, "node1: exit code 7", "it said"), []))
     report = tmp_path / "report.xml"
     assert cli.run(cli.build_parser().parse_args(
@@ -713,7 +713,7 @@ class FakeLab:
 
     def __init__(self, fails=False, **_):
         self.environment, self.out, self.relay = {}, "", None
-        self.record, self.captured = False, None
+        self.record, self.captured, self.shell = False, None, None
         self.nodes, self.numbers = [], []
         self.fails, self.seen = fails, []
 

@@ -94,6 +94,24 @@ def test_a_program_of_the_users(folder):
     assert re.search("77.2 → 192.168.77.1 .*RC Send Only", frames), frames
 
 
+def test_tree_servers_and_ssh(folder):
+    """This test's own Debian is a tree of Debian 13. The run ends with node1."""
+    result = fakernic_lab(
+        folder, "run", "--root", "/", "--until", "node1", "--",
+        "test -x /src/ci/enter.sh && fakernic-wait up node2 && "
+        "mpirun.mpich -hosts node1,node2 -n 2 hostname && "
+        "ib_write_lat -F -n 5 node2 >/dev/null && ssh -n node2-v6 cat /run/mine && "
+        "exit 9", ":",
+        "echo from $FAKERNIC_NODE >/run/mine; ib_write_lat -F -n 5 & "
+        "fakernic-wait up node1; sleep 600", user=NOBODY)
+    assert result.returncode == 9, result
+    said = re.findall("^node1: (.*)$", result.stdout, re.M)
+    assert sorted(said) == ["from node2", "node1", "node2"], result
+    assert result.stderr.splitlines()[-2:] == [
+        "fakernic-lab: node1 ended with 9",
+        "fakernic-lab: ended with 9; results are in fakernic-lab.out"]
+
+
 def test_timeline_and_a_rule(folder):
     """A run with a timeline and a fault rule writes the files, and finds no contradiction."""
     result = fakernic_lab(

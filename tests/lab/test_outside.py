@@ -279,7 +279,8 @@ def test_indexes_of_gids_are_those_of_now(tmp_path, gids):
             (tmp_path / name).mkdir(parents=True, exist_ok=True)
             (tmp_path / name / index).write_text(f"{value}\n", "utf-8")
     port = rdma.Port(SimpleNamespace(guest=None), 1, "dev", "net")
-    one = lab.Node(SimpleNamespace(nodes=[], environment={}, meeting=None), SimpleNamespace(
+    one = lab.Node(SimpleNamespace(nodes=[], environment={}, meeting=None,
+                                   shell=None), SimpleNamespace(
         name="node1", guest=None))
     one.port = port
     script = one.script("echo ${FAKERNIC_GID_INDEX-none} "
@@ -302,7 +303,8 @@ def test_a_kernel_without_ipv6():
     ports = [rdma.bring_up(vm, number) for number in (1, 2)]
     rdma.find_others(ports[0], ports)
     assert asked[-1] == "ping -c 1 -w 20 192.168.77.2"
-    one = lab.Node(SimpleNamespace(nodes=[], environment={}, meeting=None), vm)
+    one = lab.Node(SimpleNamespace(nodes=[], environment={}, meeting=None,
+                                   shell=None), vm)
     one.port = ports[0]
     assert "FAKERNIC_IP6" not in one.environment()
 

@@ -14,6 +14,8 @@
   machine.py   one QEMU process: command line, console, monitor
   images.py    what a machine boots
   arches.py    the architectures of machines
+  tree.py      a distribution's tree, in which commands run
+  ssh.py       ssh between machines
   guest.py     commands inside a guest, through its agent
   waiting.py   the line that says how far a boot is
   meeting.py   commands that wait for each other

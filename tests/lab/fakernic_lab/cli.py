@@ -174,6 +174,10 @@ def add_machine_options(parser, out=OUT):
     group.add_argument("--initrd", metavar="FILE", help="initrd for a kernel file")
     group.add_argument("--append", metavar="WORDS", default="",
                        help="more words for the kernel's command line")
+    group.add_argument("--root", metavar="DIR", help="run the commands inside "
+                       "this distribution's tree, made by debootstrap or "
+                       "exported from a container, with fakernic's provider in "
+                       "it; each machine writes to a copy of its own in memory")
     group.add_argument("--cpus", type=between(1, 64), default=1, metavar="N",
                        help="virtual CPUs of each machine (default: 1)")
     group.add_argument("--cpu-nice", type=between(0, 19), default=0, metavar="N",
@@ -283,10 +287,14 @@ def build_parser():
     add_machine_options(run)
     add_wire_options(run)
     run.add_argument("--ready", default="auto", metavar="HOW", help="when the "
-                     "commands after the first start: auto (when the first "
-                     f"listens, or after {launch.READY_S} s), now, cm (when it "
-                     "listens with rdma_cm), a TCP port, or a shell command "
-                     "that succeeds in node1")
+                     "commands after the servers' start (the first is the server, or "
+                     "with --until all but that one): auto (when the servers "
+                     f"listen, or after {launch.READY_S} s), now, cm (when they "
+                     "listen with rdma_cm), a TCP port, or a shell command "
+                     "that succeeds in their machines")
+    run.add_argument("--until", metavar="NODE", help="end the run when the "
+                     "command of this machine ends, with its exit code. The other "
+                     "commands are servers: they start first, and are stopped")
     run.add_argument("--timeout", type=between(1, 1 << 20), default=600,
                      metavar="SECONDS", help="time limit of the commands "
                      "(default: 600)")
@@ -426,7 +434,7 @@ def lab_arguments(options, count):
             "mtu": options.mtu, "wire_rules": wire_rules, "pcap": options.pcap,
             "environment": dict(options.env), "qemu": options.qemu,
             "extra": options.qemu_arg, "faults": options.fault,
-            "record": options.timeline, "tell": say,
+            "record": options.timeline, "tell": say, "root": options.root,
             "wire": "link" if options.link == "shared" else None}
 
 
@@ -489,9 +497,17 @@ def timeline(options):
     return 1 if model.problems else 0
 
 
+def require_node(name, count, first):
+    names = [f"node{number}" for number in range(first, first + count)]
+    if name not in (None, *names):
+        raise LabError(f"--until {name}: there is no {name}, only "
+                       f"{', '.join(names)}")
+
+
 def run(options):
     commands = split_commands(options.command)
     commands = spread(commands, options.n)
+    require_node(options.until, len(commands), options.first)
     lab = Lab(**lab_arguments(options, len(commands)))
     try:
         report = places.opened(options.junit)
@@ -505,7 +521,8 @@ def run(options):
         say(f"{len(lab.nodes)} machines up in {time.monotonic() - begin:.0f} s")
         lab.expect(options.expect)
         verdict, runs = launch.run_all(lab, commands, options.timeout,
-                                       options.ready, options.tty)
+                                       options.ready, options.tty,
+                                       until=options.until)
         verdict = launch.without_misses(
             verdict, ("nothing hit a fault rule, so the run did not test it",
                       lab.faults_missed()),

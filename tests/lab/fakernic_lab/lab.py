@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import captures, meeting, places, rdma, recordings
+from . import captures, meeting, places, rdma, recordings, ssh, tree
 from .cards import WIRES, Cards
 from .errors import CommandFailed, LabError
 from .faults import set_fault, text_of
@@ -93,7 +93,7 @@ MOUNT = """
 modprobe -qa 9pnet_virtio 9p
 grep -qw 9p /proc/filesystems || exit {no_9p}
 mkdir -p {target} && mount -t 9p -o {how},trans=virtio,version=9p2000.L,\
-msize=262144,cache=mmap {tag} {target}
+msize=262144,cache={cache} {tag} {target}
 """
 
 
@@ -229,7 +229,9 @@ class Node:
             found["FAKERNIC_PEERS"] = " ".join(peer.name for peer in peers)
         if self.lab.meeting:
             found[meeting.VARIABLE] = self.lab.meeting.folder
-        return {**found, **self.lab.environment}
+        if self.lab.shell:
+            found["PATH"] = tree.PATH
+        return {**found, **ssh.MPI, **self.lab.environment}
 
     def script(self, command):
         """A shell script that runs a command, a string or a list of words, in the
@@ -239,8 +241,11 @@ class Node:
         exports = [self.port.gid_variables()] if self.port else []
         exports += [f"export {name}={shlex.quote(value)}\n"
                    for name, value in self.environment().items()]
-        folder = f"cd {self.work} || exit 126\n" if self.work else ""
-        return "".join(exports) + folder + command
+        if self.work:
+            command = f"cd {self.work} || exit 126\n{command}"
+        if self.lab.shell:
+            command = tree.enter(self.lab.shell, command)
+        return "".join(exports) + command
 
     def start(self, command, timeout=60, **options):
         """Start a command and return its Job."""
@@ -279,12 +284,16 @@ class Lab:
     (qemu-hw/FAULTS.md).
     RECORD: each device writes the file "record", for make_timeline().
     TELL: a function that gets a line now and then while the machines boot.
+    ROOT: a distribution's tree, in which all commands run (tree.py).
     """
+
+    tree = shell = None         # of --root: the tree, the shell that runs commands
 
     def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=None,
                  cpus=1, cpu_nice=0, mtu=None, wire_rules=(), pcap=None, environment=None,
                  qemu=None, extra=(), sockets=None, stays=False, wire=None,
-                 netdev=None, first=1, faults=(), record=False, tell=None):
+                 netdev=None, first=1, faults=(), record=False, tell=None,
+                 root=None):
         if not 1 <= first <= first + count - 1 <= NODES_MAX:
             raise LabError(f"machines {first} to {first + count - 1}: between "
                            f"1 and {NODES_MAX}")
@@ -302,7 +311,10 @@ class Lab:
             [image or ProjectImage()] * count)
         self.image = self.images[0]
         self.qemus = find_qemus(self.images, qemu)
-        self.mounts = list(mounts)
+        if root:
+            self.tree = tree.Tree(root, *{image.arch.name for image in self.images})
+            self.shell = self.tree.shell
+        self.mounts = [*mounts, *(self.tree.mounts() if self.tree else ())]
         self.wire = wire or os.environ.get("FAKERNIC_WIRE")
         self.require_apart(out, sockets, stays and pcap)
         self.out, self.mark = prepare_out(out)
@@ -471,7 +483,10 @@ class Lab:
             node.vm.stamp_console()
             self.set_up_mounts(node)
             node.port = rdma.bring_up(node.vm, number, mtu=self.mtu)
-            node.without_provider = not node.guest.run(HAS_PROVIDER).ok
+            if self.tree:
+                node.guest.check(self.tree.script(self.mounts))
+            else:
+                node.without_provider = not node.guest.run(HAS_PROVIDER).ok
 
     @contextmanager
     def explained(self, node):
@@ -510,15 +525,19 @@ class Lab:
                 node.guest.check(INTRODUCE.format(
                     name=node.name, names=names, tool=meeting.TOOL,
                     script=meeting.SCRIPT))
+                if self.tree:
+                    node.guest.check(tree.INTRODUCE)
                 rdma.find_others(node.port, ports)
         side_by_side(introduce, self.nodes)
         if not self.options["stays"]:
             self.meeting = meeting.Meeting(self.nodes)
+        ssh.connect(self.nodes, self.tree, side_by_side)
 
     def set_up_mounts(self, node):
         for index, mount in enumerate(self.mounts):
             script = MOUNT.format(target=shlex.quote(mount.target), no_9p=NO_9P,
                                   how="rw" if mount.writable else "ro",
+                                  cache=mount.cache,
                                   tag=f"mount{index}")
             result = node.guest.run(script)
             if result.code == NO_9P:

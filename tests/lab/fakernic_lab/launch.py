@@ -173,13 +173,16 @@ def first_failure(runs):
     return min(failed, key=lambda run: run.begin + run.seconds, default=None)
 
 
-def watch(lab, runs, deadline, limit):
-    """Waits until all commands have ended, or for AFTER_FAILURE_S after one has failed."""
+def watch(lab, runs, deadline, limit, last=None):
+    """Waits until all commands have ended, or the LAST, or, without that, for
+    AFTER_FAILURE_S after one has failed."""
     while not all([run.poll() for run in runs]):
+        if last and last.poll():
+            break
         lab.judge()
         if time.monotonic() > deadline:
             raise GuestTimeout(f"not done after {limit} s")
-        failed = first_failure(runs)
+        failed = first_failure(runs) if not last else None
         if failed and time.monotonic() > (failed.begin + failed.seconds +
                                           AFTER_FAILURE_S):
             break
@@ -195,18 +198,20 @@ def end(runs, code):
             run.finish(code)
 
 
-def start_all(lab, runs, deadline, ready):
-    """Starts the first command, and the others when it is ready. If it has failed, the
-    others are skipped."""
-    first, *others = runs
-    script = readiness(first.node, ready) if others else None
-    first.start()
-    if script:
-        left = deadline - time.monotonic()
-        wait_until_ready(lab, first, script,
-                         min(left, READY_S) if ready == "auto" else left)
+def start_all(lab, runs, deadline, ready, last=None):
+    """Starts the servers, and the others when these are ready. If a server has failed,
+    the others are skipped. The first command is the server, or with LAST all others."""
+    servers = [run for run in runs if run is not last] if last else runs[:1]
+    others = [run for run in runs if run not in servers]
+    scripts = [readiness(run.node, ready) if others else None for run in servers]
+    for run in servers:
+        run.start()
+    until = min(deadline, time.monotonic() + READY_S) if ready == "auto" else deadline
+    for run, script in zip(servers, scripts):
+        if script:
+            wait_until_ready(lab, run, script, until - time.monotonic())
     for run in others:
-        if first.poll() and first.code:
+        if first_failure([one for one in servers if one.poll()]):
             run.skip()
         else:
             run.start()
@@ -249,31 +254,35 @@ def without_misses(verdict, *misses):
 NO_TRACE = "no kernel trace came that --expect announces"
 
 
-def run_all(lab, commands, timeout, ready="auto", terminal=False, nodes=None):
+def run_all(lab, commands, timeout, ready="auto", terminal=False, nodes=None,
+            until=None):
     """Runs one command in each machine, or in each of NODES. Returns the Verdict and the
-    Runs."""
+    Runs. UNTIL names the machine whose command ends the run, with its exit code."""
     deadline = time.monotonic() + timeout
     runs = [Run(node, command, (24, 80) if terminal else None)
             for node, command in zip(nodes or lab.nodes, commands)]
+    last = next((run for run in runs if run.node.name == until), None)
     try:
         lab.judge()
-        start_all(lab, runs, deadline, ready)
-        watch(lab, runs, deadline, timeout)
-        failed = first_failure(runs)
-        end(runs, CODE_TIMEOUT)
+        start_all(lab, runs, deadline, ready, last)
+        watch(lab, runs, deadline, timeout, last)
+        failed = first_failure([last] if last and not last.skipped else runs)
+        end(runs, 0 if last else CODE_TIMEOUT)
         lab.judge()
     except GuestCrashed as error:
         end(runs, CODE_LOST)
         reason, _, detail = str(error).partition("\n")
         return Verdict(CODE_LOST, reason, detail), runs
     except GuestTimeout as error:
-        late = [run.node for run in runs if run.code is None]
+        late = [run.node for run in ([last] if last else runs) if run.code is None]
         end(runs, CODE_TIMEOUT)
         return late_verdict(late, str(error)), runs
     except LabError:
         end(runs, CODE_LOST)
         raise
     if failed:
-        return Verdict(failed.code, f"{failed.node.name} ended with "
-                       f"{failed.code}"), runs
+        return Verdict(failed.code, ", ".join(
+            f"{run.node.name} ended with {run.code}" for run in
+            [failed, *(run for run in runs if last and run.code and
+                       run is not failed)])), runs
     return Verdict(0), runs

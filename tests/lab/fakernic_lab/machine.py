@@ -77,6 +77,8 @@ class Mount:
     """A folder of the host that a guest sees. The launcher adds an IMPLIED mount
     by itself; it is no error if the guest cannot mount that."""
 
+    cache = "mmap"              # how the guest caches it; see the kernel's 9p
+
     def __init__(self, source, target, writable=False, implied=False):
         self.source = Path(source).resolve()
         self.target = target

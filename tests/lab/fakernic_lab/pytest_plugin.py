@@ -10,7 +10,7 @@ the tests that want the same.
 
 A complaint of a machine's kernel fails the test during which it came. After a failed
 test the machines are not used again. Options: --lab-image,
---lab-kernel, --lab-initrd, --lab-append, --lab-qemu, --lab-out.
+--lab-kernel, --lab-initrd, --lab-append, --lab-root, --lab-qemu, --lab-out.
 """
 
 import os
@@ -35,6 +35,8 @@ def pytest_addoption(parser):
     group.addoption("--lab-initrd", metavar="FILE", help="with such a kernel")
     group.addoption("--lab-append", metavar="WORDS", default="",
                     help="words for the kernel's command line")
+    group.addoption("--lab-root", metavar="DIR", help="a distribution's tree, "
+                    "in which the commands run")
     group.addoption("--lab-qemu", metavar="FILE", help="the QEMU to run")
     group.addoption("--lab-out", metavar="FOLDER", default=OUT,
                     help=f"where consoles and logs go (default: {OUT})")
@@ -75,7 +77,7 @@ class Keeper:
             mounts.insert(0, Mount(os.getcwd(), WORK, implied=True))
         option = self.config.getoption
         defaults = {"out": option("lab_out"), "qemu": option("lab_qemu"),
-                    "tell": self.tell}
+                    "root": option("lab_root"), "tell": self.tell}
         if "image" not in wanted:
             defaults["image"] = images.chosen(
                 option("lab_image"), option("lab_kernel"), option("lab_initrd"),

@@ -150,6 +150,7 @@ def described(lab, ready):
             "record": lab.record, "whole": lab.records_are_whole(),
             "relay": lab.relay.pid if lab.relay else None,
             "linked": isinstance(lab.relay, Cards), "captured": lab.captured,
+            "shell": lab.shell,
             "nodes": [{"name": node.name, "number": number, "pid": node.vm.pid,
                        "directory": str(node.vm.directory), "work": node.work,
                        "stamped": node.vm.console.stamped,
@@ -166,6 +167,7 @@ class Running:
 
     def __init__(self, state):
         self.environment = state["environment"]
+        self.shell = state.get("shell")
         self.out = Path(state["out"])
         self.ready = state["ready"]
         self.record, self.whole = state["record"], state["whole"]
@@ -287,7 +289,8 @@ def shell(options):
     node = lab.node(options.node)
     size = shutil.get_terminal_size()
     terminal = shlex.quote(os.environ.get("TERM", "dumb"))
-    job = node.start(f"export TERM={terminal}\nexec /bin/bash -l", timeout=None,
+    job = node.start(f"export TERM={terminal}\n"
+                     f"exec {lab.shell or '/bin/bash'} -l", timeout=None,
                      terminal=(size.lines, size.columns),
                      on_output=lambda _, data: os.write(1, data))
     signal.signal(signal.SIGWINCH, lambda *_: job.resize(

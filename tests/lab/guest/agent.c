@@ -18,11 +18,17 @@
  *
  * DATA is base64. ARGV is the base64 of strings that each end with a NUL byte.
  * If the host disconnects, the command is killed with its process group.
+ *
+ * fakernic-lab-agent serve PORT PROGRAM ARG...: runs the program for each TCP
+ * connection to this port, which is its standard input and output, as inetd
+ * does: sshd costs a guest nothing until a client connects. Returns when it
+ * listens.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
@@ -32,6 +38,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -544,10 +551,81 @@ static int serve_ports(void)
     return count;
 }
 
-int main(void)
+/* ---- programs for connections -------------------------------------------- */
+
+/* A socket for both families, or for IPv4 if the kernel has no other. */
+static int listen_at(unsigned short port)
+{
+    struct sockaddr_in6 both = { .sin6_family = AF_INET6,
+                                 .sin6_port = htons(port) };
+    struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(port) };
+    const struct sockaddr *address = (const struct sockaddr *)&both;
+    socklen_t size = sizeof(both);
+    const int on = 1, off = 0;
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0) {
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    } else {
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        address = (const struct sockaddr *)&four;
+        size = sizeof(four);
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, address, size) || listen(fd, SOMAXCONN)) {
+        return -1;
+    }
+    return fd;
+}
+
+static void serve_connections(int listener, char *const argv[])
+{
+    int none = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    setsid();
+    for (int fd = 0; fd < 3; fd++) {
+        dup2(none, fd);
+    }
+    signal(SIGCHLD, SIG_IGN);
+    for (;;) {
+        int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+        if (connection >= 0 && !fork()) {
+            signal(SIGCHLD, SIG_DFL);
+            dup2(connection, 0);
+            dup2(connection, 1);
+            become(argv);
+        }
+        if (connection >= 0) {
+            close(connection);
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            usleep(100000);
+        }
+    }
+}
+
+static int serve_port(char *const argv[])
+{
+    int listener = listen_at((unsigned short)atoi(argv[0]));
+
+    if (listener < 0) {
+        fprintf(stderr, "fakernic-lab-agent: port %s: %s\n", argv[0],
+                strerror(errno));
+        return 1;
+    }
+    if (!fork()) {
+        serve_connections(listener, argv + 1);
+    }
+    return 0;
+}
+
+int main(int argc, char *argv[])
 {
     struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
 
+    if (argc > 3 && !strcmp(argv[1], "serve")) {
+        return serve_port(argv + 2);
+    }
     setrlimit(RLIMIT_MEMLOCK, &unlimited);
     setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", 0);
     setenv("HOME", "/root", 0);
