@@ -382,7 +382,7 @@ def test_no_kvm_is_told_with_what_it_costs(monkeypatch, capsys, flags, refusal,
                                            reason):
     on_host(monkeypatch, flags, refusal)
     assert places.accelerator() == "tcg"
-    cli.report_accelerator()
+    cli.report_accelerator([])
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and reason in said, said
     assert "emulated" in said and "10 times slower" in said, said
@@ -391,7 +391,7 @@ def test_no_kvm_is_told_with_what_it_costs(monkeypatch, capsys, flags, refusal,
 def test_kvm_is_used_without_a_word(monkeypatch, capsys):
     on_host(monkeypatch, "vmx")
     assert places.accelerator() == "kvm"
-    cli.report_accelerator()
+    cli.report_accelerator([])
     assert capsys.readouterr() == ("", "")
 
 
@@ -613,7 +613,7 @@ def test_a_timeline_that_fails_is_told_in_a_line(capsys, error, words):
 def test_a_run_whose_timeline_fails_is_judged(tmp_path, monkeypatch, capsys):
     class FakeLab:
         """A Lab whose machines have run a command."""
-        nodes, record = (None,), True
+        nodes, record, images = (None,), True, ()
 
         def __enter__(self):
             return self
