@@ -12,7 +12,7 @@ BUILD := $(ENTER) ci/build.py
 	test-failing soak fuzz \
 	docs documents coverage shell bench bench-compare bench-engine bench-rules \
 	root build-qemu build-rdma-core build-driver build-image build-arm64 build packages \
-	clean distclean
+	bundle test-bundle clean distclean
 
 # Kernels and other versions: ci/versions, read only by targets that use them.
 MAIN = $(shell ci/versions.sh kernel main)
@@ -59,6 +59,7 @@ help:
 	@echo 'make test-many       eight machines on one wire, each way of joining them'
 	@echo 'make test-programs   libfabric, UCX, RNBD, SMB Direct, Open MPI...: PROGRAMS.md'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
+	@echo 'make test-bundle     the bundle in Debian 11, 12, 13 and sid, by a plain user'
 	@echo 'make test-recipes    the recipes for containers and CI, in a plain Debian;'
 	@echo '                     the packages, those for other Debians too, lintian'
 	@echo 'make test-intree     the driver in a Linux tree: small kernels with =m and =y'
@@ -90,6 +91,8 @@ help:
 	@echo '                     build-qemu build-rdma-core build-driver build-image'
 	@echo 'make build-arm64     machines for fakernic-lab run --arch arm64'
 	@echo 'make packages        Debian packages, in packages/ of the cache'
+	@echo 'make bundle          one archive with QEMU, launcher and machines, in bundle/ of'
+	@echo '                     the cache: it runs on any x86_64 Linux with Python'
 	@echo 'make clean           remove what was built, keep what was downloaded'
 	@echo 'make distclean       remove the cache'
 	@echo
@@ -119,6 +122,18 @@ build-arm64: root
 
 packages: root
 	@$(BUILD) packages
+
+# The date of its files: with the same one, the same checkout makes the same bytes.
+bundle: export FAKERNIC_DATE ?= $(or $(SOURCE_DATE_EPOCH),$(shell \
+	git log -1 --format=%ct 2>/dev/null))
+bundle: root
+	@$(BUILD) bundle
+
+# In four Debians, whose packages the mirror must have.
+test-bundle: bundle
+	@$(BUILD) bundle-root-bullseye bundle-root-bookworm bundle-root-trixie \
+		bundle-root-sid
+	@$(ENTER) ci/run_tests.py bundle-roots
 
 # Debian's own QEMU, with the device as its plug-in, if nobody names another: that
 # takes seconds to build, where a whole QEMU takes minutes.
@@ -158,7 +173,8 @@ tighten: root
 # Whether a mirror still has rdma-core 65's source, or a kernel of backports, is
 # not ours to decide: without it, the tests that want it fail.
 test: build
-	@$(BUILD) qemu-fuzz qemu-plugin uabi modules kernel-$(OLD_KERNEL) guest-test
+	@$(BUILD) qemu-fuzz qemu-plugin uabi modules kernel-$(OLD_KERNEL) guest-test \
+		bundle bundle-root-bookworm
 	@$(BUILD) qemu-plugin-arm64 image-arm64
 	@$(ENTER) ci/programs.py
 	-@$(BUILD) $(addprefix kernel-,$(NEW_KERNEL))

@@ -30,6 +30,8 @@ With --together, steps that do not depend on each other run in parallel.
   root-test    second stage of the root: what only tests and packages need
   guest-test   second stage of the guest               /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
+  bundle       all of it in one archive, ci/bundle.py  /cache/bundle
+  bundle-root-SUITE  a plain Debian to test it in     /cache/build/bundle-roots
   disk-13      plain Debian 13 with these packages     /cache/images
   disk-12      Debian 12
   trees        trees for fakernic-lab --root            /cache/build/trees
@@ -56,6 +58,7 @@ sys.path.insert(0, "/src/tests/lab")
 from fakernic_lab import versions   # noqa: E402
 from fakernic_lab.arches import FOREIGN, HOST   # noqa: E402
 
+import bundle
 import disk
 import image
 import trees
@@ -739,6 +742,19 @@ def build_trees():
     trees.build(step, digest)
 
 
+def build_bundle():
+    build_qemu_plugin()
+    build_image()
+    build_providers()
+    bundle.build(step, digest, KERNELS[0])
+    print(f"  the bundle is in {HOST_CACHE}/bundle", flush=True)
+
+
+def build_bundle_root(suite):
+    build_root_test()           # it has mmdebstrap
+    bundle.build_root(step, digest, suite)
+
+
 def build_disk(release):
     build_packages()
     disk.build(step, digest, release)
@@ -760,6 +776,7 @@ STEPS = {
     "root-test": build_root_test,
     "guest-test": build_guest_test,
     "packages": make_packages,
+    "bundle": build_bundle,
     "disk-13": lambda: build_disk("13"),
     "disk-12": lambda: build_disk("12"),
     "trees": build_trees,
@@ -771,11 +788,13 @@ for _kernel in (*KERNELS, OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
     STEPS[f"driver-{_kernel}"] = functools.partial(build_driver, _kernel)
 for _kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
     STEPS[f"kernel-{_kernel}"] = functools.partial(build_kernel, _kernel)
+for _suite in bundle.ROOTS:
+    STEPS[f"bundle-root-{_suite}"] = functools.partial(build_bundle_root, _suite)
 
 # Not a part of "all".
 EXTRA = ("qemu-fuzz", "qemu-plugin", "providers", NEW_RDMA_NAME, "uabi", "modules",
-         "root-test", "guest-test", "packages", "disk-13",
-         "disk-12", "trees",
+         "root-test", "guest-test", "packages", "bundle", "disk-13",
+         "disk-12", "trees", *(f"bundle-root-{suite}" for suite in bundle.ROOTS),
          *(f"{what}{arch.suffix}" for what in ("qemu-plugin", "image")
            for arch in FOREIGN),
          *(f"{what}-{kernel}" for what in ("driver", "kernel")

@@ -22,6 +22,7 @@ import os
 import re
 import shutil
 import stat
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,6 +32,7 @@ SRC = Path("/src")
 IMAGES = Path("/cache/images")
 STAGE = Path("/cache/build/image")
 STATUS = Path("/var/lib/dpkg/status")
+NAMES = uuid.uuid5(uuid.NAMESPACE_URL, "fakernic")
 RDMA = Path("/cache/build/rdma-core")
 RDMA_INSTALLED = Path("/cache/build/rdma-core-install")
 LIBRARIES = f"usr/lib/{HOST.triplet}"
@@ -249,7 +251,8 @@ def erofs(this, folder, name):
     """An uncompressed erofs: the guest reads it from the host's page cache."""
     partial = IMAGES / f"{name}.partial"
     partial.unlink(missing_ok=True)
-    this.run("mkfs.erofs", "-T0", "--all-root", partial, folder)
+    # A random UUID would make each build differ.
+    this.run("mkfs.erofs", "-T0", "--all-root", "-U", uuid.uuid5(NAMES, name), partial, folder)
     partial.rename(IMAGES / name)
 
 
@@ -440,8 +443,9 @@ def build_initrd(step, digest, kernel, arch=HOST, modules=None):
             names.append(f"/modules/{path.name}")
         (root / "modules/order").write_text("\n".join(names) + "\n")
         partial = IMAGES / f"initrd-{kernel}.partial"
-        this.run("sh", "-c", f"cd {root} && find . | "
-                 f"cpio --quiet -R 0:0 -H newc -o >{partial}")
+        this.run("sh", "-c", f"cd {root} && find . -exec touch -hd @0 {{}} + && "
+                 "find . | LC_ALL=C sort | cpio --quiet --reproducible -R 0:0 "
+                 f"-H newc -o >{partial}")
         partial.rename(IMAGES / f"initrd-{kernel}")
         shutil.copy(kernel_image(kernel), IMAGES / f"vmlinuz-{kernel}")
 

@@ -37,7 +37,7 @@ JOBS = os.cpu_count() or 1
 MADE_OF = ("qemu-hw/roce", "qemu-hw/fault", "qemu-hw/link", "firmware-spec/include",
            "rdma-provider", "kernel-driver/uapi", "tests/tap.sh", "tests/wire",
            "ci/versions", "tests/lab/fakernic_lab/__init__.py",
-           "tests/lab/fakernic_lab/versions.py",
+           "tests/lab/fakernic_lab/versions.py", "tests/lab/fakernic_lab/versions.txt",
            "tests/qtest/fakernic-chance.h", "tests/qtest/fakernic-stranger.h")
 # Suites that also need the folders of others.
 MADE_ALSO_OF = {"arch": ("tests/unit", "tests/sim")}
@@ -48,11 +48,11 @@ ARCH_TESTS = ("traffic", "rdmacm", "atomics", "odp", "verbs")
 # guest, tests in two guests, in two of other kinds, in Debian's QEMU (packaged), and more.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
              "many", "trees", *ARCH_SUITES, "long-two", "long-other", "long", "programs",
-             "packages-13", "packages-12", "recipes")
+             "packages-13", "packages-12", "recipes", "bundle", "bundle-roots")
 # These take too long for make test. They run only if they are named.
 NAMED = ("dkms-more", "mutants", "many", "trees", *ARCH_SUITES, "long-two", "long-other", "long",
          "programs",
-         "packages-13", "packages-12", "recipes")
+         "packages-13", "packages-12", "recipes", "bundle-roots")
 LONG_S = 10 * 3600
 # Two at a time: more guests would need more memory than the README asks for.
 LANES = min(2, JOBS)
@@ -67,8 +67,8 @@ IDLE = ("chrt", "--idle", "0")
 PATIENCE = 4            # factor of their time limits
 # The order in which suites begin: the long ones first, so that all end together.
 BEGIN = ("vm", "guest", "vm-other", "lab-vm", "dkms", "fuzz", "arch", "qtest",
-         "net", "sim", "pyverbs", "plugin", "laws", "driver", "spec", "docs", "lab", "packaged",
-         "unit", "timeline", "link", "bench", "provider", *NAMED)
+         "net", "sim", "pyverbs", "bundle", "plugin", "laws", "driver", "spec", "docs",
+         "lab", "packaged", "unit", "timeline", "link", "bench", "provider", *NAMED)
 BY_PYTEST = (*VM_SUITES, "timeline", "bench", "lab", "plugin")
 # Debian's QEMU with the plug-in.
 PACKAGED_QEMU = BUILD / "qemu-plugin/qemu-system-x86_64-fakernic"
@@ -133,6 +133,12 @@ def lab_tests(*names, limit=900):
                              for name in names), limit=limit)
 
 
+def bundle_tests(*systems):
+    """The bundle in these foreign systems."""
+    return tests_in("bundle", str(SRC / "tests/bundle"), f"--roots={','.join(systems)}",
+                    limit=900 * len(systems))
+
+
 def packages_tests(release):
     """A suite that installs the packages in this Debian release."""
     return tests_in("packages", str(SRC / "tests/packages"), "--release", release,
@@ -189,6 +195,8 @@ def suites(quick):
         "packages-13": packages_tests("13"),
         "packages-12": packages_tests("12"),
         "recipes": tests_in("recipes", limit=7200),
+        "bundle": bundle_tests("bookworm"),
+        "bundle-roots": bundle_tests(*build.bundle.ROOTS),
     }
     found["packaged"][2]["FAKERNIC_QEMU"] = str(PACKAGED_QEMU)
     if quick:

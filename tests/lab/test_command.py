@@ -199,7 +199,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 @pytest.mark.parametrize("words, offered", (
     ("", {"run", "up", "exec", "shell", "ssh", "console", "show", "fault",
-          "timeline", "status", "down", "--help", "--version"}),
+          "timeline", "doctor", "status", "down", "--help", "--version"}),
     ("ru", {"run"}), ("run --lo", {"--loss"}),
     ("run --link ", {"netdev", "shared"}), ("up --j", {""}),
     ("run --j", {"--junit"}), ("show node1 sr", {"srqs", "srq"}),

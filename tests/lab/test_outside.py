@@ -3,6 +3,7 @@
 home, too little memory, images without parts. No machine is booted.
 """
 
+import ast
 import errno
 import io
 import os
@@ -21,7 +22,7 @@ import pytest
 
 from command import COMMAND, environment, fakernic_lab
 from fakernic_lab import (
-    cli, guest, lab, launch, net, outputs, places, pytest_plugin, rdma, stay,
+    cli, doctor, guest, lab, launch, net, outputs, places, pytest_plugin, rdma, stay,
     waiting)
 from fakernic_lab.errors import CommandFailed, GuestCrashed, LabError
 from fakernic_lab.images import DiskImage
@@ -132,6 +133,62 @@ def test_commas_in_names_reach_qemu_doubled(tmp_path, monkeypatch):
         named = [word for word in machine.command if str(tmp_path) in word]
         assert len(named) > 4
         assert not [word for word in named if doubled not in word]
+
+
+def test_a_bundle_is_recognized_and_checked(tmp_path):
+    """Each missing or short file of a bundle is reported with what to do."""
+    package = tmp_path / "lib/fakernic_lab"
+    package.mkdir(parents=True)
+    assert places.bundle_of(package) is None
+    (tmp_path / places.LIST).write_text("3 lib/a file\n")
+    assert places.bundle_of(package) == tmp_path
+    for text, words in (None, "is missing"), ("ab", "has 2 of 3 bytes"):
+        if text:
+            (tmp_path / "lib/a file").write_text(text)
+        with pytest.raises(LabError, match=f"lib/a file {words}.*unpack it again"):
+            places.require_whole(tmp_path)
+    (tmp_path / "lib/a file").write_text("abc")
+    places.require_whole(tmp_path)
+
+
+def test_results_of_a_read_only_folder(tmp_path, monkeypatch, capsys):
+    """Results go to a folder in $TMPDIR, unless --out names one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    for out in "other", lab.OUT:
+        options = SimpleNamespace(out=out)
+        cli.place_results(options, lab.OUT)
+        assert (options.out == out) == (out == "other")
+    assert options.out.startswith(str(tmp_path / lab.OUT))
+    assert options.out in capsys.readouterr().err
+
+
+def test_no_folder_for_temporary_files(monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
+    with pytest.raises(LabError, match="set TMPDIR"):
+        places.socket_folder()
+
+
+def test_doctor_names_what_is_lacking(monkeypatch, capsys):
+    monkeypatch.setattr(places, "why_no_kvm", lambda: "no reason")
+    monkeypatch.setattr(places, "free_memory", lambda: 100)
+    monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
+    assert doctor.doctor(None) == CANNOT
+    lines = dict((line[6:].split("  ", 1)[0].strip(), line)
+                 for line in capsys.readouterr().out.splitlines())
+    assert lines["KVM"].startswith("note") and "emulated" in lines["KVM"]
+    assert lines["memory"].startswith("note") and "--memory" in lines["memory"]
+    assert lines["temporary files"].startswith("FAIL")
+    assert "TMPDIR" in lines["temporary files"]
+
+
+def test_launcher_is_python_3_9():
+    """No file has syntax that is newer."""
+    files = list(Path(cli.__file__).parent.rglob("*.py"))
+    assert len(files) > 30
+    for path in files:
+        ast.parse(path.read_text("utf-8"), str(path), feature_version=(3, 9))
 
 
 # ---- users and their surroundings --------------------------------------------

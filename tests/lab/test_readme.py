@@ -20,6 +20,7 @@ LIBRARIES = places.cache() / "build/rdma-core-install/usr"
 PLUG_IN = places.cache() / "build/qemu-plugin/qemu-system-x86_64-fakernic"
 LIMIT_S = 280
 PAGE_LINES = 60
+FIRST = "\n## Two commands\n"
 # Continues a command on the next line.
 CONTINUED = "\\\n"
 # The first line on hosts without KVM.
@@ -32,7 +33,8 @@ ENDS = "@@ ended with"
 def shown():
     """Command without its comment -> the lines that README.md shows after it."""
     found, lines = {}, None
-    text = README.read_text("utf-8").replace(CONTINUED, "")
+    # Those of the bundle come earlier, and tests/bundle runs them.
+    text = README.read_text("utf-8").partition(FIRST)[2].replace(CONTINUED, "")
     for line in text.splitlines():
         if line.startswith("    $ "):
             command = line[6:].partition("  #")[0].strip()

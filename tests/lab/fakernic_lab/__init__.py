@@ -25,9 +25,10 @@
   faults.py    temporary fault rules, each of which must be hit
   qmp.py       QEMU's machine protocol
   places.py    where QEMU and the images are, KVM or not
+  doctor.py    what the host offers for machines
   recordings.py  where devices record: in memory, if there is room
   pytest_plugin.py  the fixture lab
   timeline/    what devices recorded, as pages, pictures, captures
 
-Every wait has a time limit. Only Python's standard library is needed.
+Every wait has a time limit. Only the standard library of Python 3.9 is needed.
 """

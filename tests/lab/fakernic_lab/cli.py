@@ -2,14 +2,16 @@
 """The command fakernic-lab: its arguments and its messages."""
 
 import argparse
+import atexit
 import os
 import shlex
 import signal
 import sys
 import time
+from contextlib import suppress
 from importlib import metadata
 
-from . import arches, images, junit, launch, places, show, stay
+from . import arches, doctor, images, junit, launch, places, show, stay
 from .cards import SEEDS, WIRES
 from .console import EXPECTED
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
@@ -85,7 +87,9 @@ def say(text):
 
 
 def version():
-    """The version of the installed package."""
+    """The version of the bundle or of the installed package."""
+    if places.BUNDLE:
+        return (places.BUNDLE / "VERSION").read_text("utf-8").strip()
     try:
         return metadata.version("fakernic-lab")
     except metadata.PackageNotFoundError:
@@ -340,6 +344,9 @@ def build_parser():
                        "whose first events were overwritten")
     story.add_argument("--partial", action="store_true", help="accept "
                        "machines without a record, or a wire that loses frames")
+    commands.add_parser("doctor", help="show what this computer offers", description=
+                        "Shows what machines need, whether this computer has it, "
+                        "and what to do. The exit code is 125 if machines cannot run.")
     commands.add_parser("status", help="list the running machines")
     commands.add_parser("down", help="stop the running machines")
     return parser
@@ -504,10 +511,27 @@ def require_node(name, count, first):
                        f"{', '.join(names)}")
 
 
+def remove_if_empty(folder):
+    with suppress(OSError):
+        os.rmdir(folder)
+
+
+def place_results(options, usual):
+    """Choose a folder in $TMPDIR for the results if the user named none and the
+    current folder is read-only."""
+    if options.out == usual and not os.path.exists(usual) and not os.access(
+            os.curdir, os.W_OK):
+        options.out = str(places.temporary_folder(f"{usual}-"))
+        atexit.register(remove_if_empty, options.out)
+        say(f"your current folder is read-only: results go to {options.out}")
+
+
 def run(options):
     commands = split_commands(options.command)
     commands = spread(commands, options.n)
     require_node(options.until, len(commands), options.first)
+    places.require_whole()
+    place_results(options, OUT)
     lab = Lab(**lab_arguments(options, len(commands)))
     try:
         report = places.opened(options.junit)
@@ -545,6 +569,8 @@ def run(options):
 
 def up(options):
     count = options.n or 2
+    places.require_whole()
+    place_results(options, OUT_UP)
     arguments = lab_arguments(options, count)
     report_accelerator(arguments["image"])
     warn_of_memory(count, options.memory or arguments["image"][0].memory)
@@ -557,7 +583,7 @@ def up(options):
 ACTIONS = {"run": run, "up": up, "exec": stay.execute, "shell": stay.shell,
            "ssh": stay.shell, "console": stay.console, "show": show.show,
            "fault": stay.fault, "timeline": timeline, "status": stay.status,
-           "down": stay.down}
+           "doctor": doctor.doctor, "down": stay.down}
 
 
 def interrupted(*_):

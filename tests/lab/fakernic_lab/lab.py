@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import shutil
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -359,7 +358,7 @@ class Lab:
     def require_apart(self, out, sockets, pcap):
         """Raises a LabError if a machine could write where the launcher writes while the
         machines run or, for machines that stay, when they end."""
-        others = {sockets or tempfile.gettempdir():
+        others = {sockets or places.temporary():
                   "set FAKERNIC_LAB_STATE to a folder outside of it" if sockets
                   else "set TMPDIR to a folder outside of it"}
         if pcap and self.wire == "link":

@@ -224,7 +224,7 @@ class Machine:
 
     def launch(self):
         """Start QEMU; the guest boots in the background."""
-        ends_with_us = [] if self.stays else ["setpriv", "--pdeathsig", "KILL"]
+        ends_with_us = [] if self.stays else places.ends_with_us()
         self.process = subprocess.Popen(
             [*ends_with_us, *self.command], stdin=subprocess.DEVNULL,
             stdout=self.files["qemu.log"], stderr=subprocess.STDOUT,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Finds files and programs: a checkout's cache, QEMU, the launcher's tools."""
+"""Finds files and programs: those of a bundle, a checkout's cache, QEMU, the
+launcher's tools."""
 
 import os
 import re
@@ -12,6 +13,9 @@ from .arches import HOST
 from .errors import LabError
 
 INSIDE = os.environ.get("FAKERNIC_ROOT") == "1"
+# In a bundle (ci/bundle.py) this list is two folders above the package. It has a
+# line "SIZE PATH" for each of the bundle's files.
+LIST = "bundle.list"
 # The launcher's own programs: where its package installs them, and where a
 # checkout builds them.
 TOOLS_INSTALLED = Path("/usr/lib/fakernic-lab")
@@ -26,8 +30,37 @@ LONGEST_SOCKET = "link/4194304-0.member"
 LOSES = re.compile(r"QEMU emulator version 10\.(?!.*\(fakernic\))")
 
 
+def bundle_of(package):
+    """The bundle whose launcher is the folder PACKAGE; None if it is of no bundle."""
+    top = package.parent.parent
+    return top if (top / LIST).is_file() else None
+
+
+BUNDLE = bundle_of(Path(__file__).resolve().parent)
+
+
+def require_whole(bundle=None):
+    """Raise LabError if a file of the bundle is missing or has another size, as
+    after a truncated download or on a full disk."""
+    bundle = bundle or BUNDLE
+    for line in (bundle / LIST).read_text("utf-8").splitlines() if bundle else ():
+        size, _, name = line.partition(" ")
+        try:
+            found = (bundle / name).stat().st_size
+        except OSError:
+            found = None
+        if found != int(size):
+            what = "is missing" if found is None else f"has {found} of {size} bytes"
+            raise LabError(f"{bundle} is incomplete, {name} {what}: remove it, check "
+                           "the archive ('sha256sum -c') and the free space of the "
+                           "disk, and unpack it again")
+
+
 def cache():
-    """The cache: the folder in which a checkout builds."""
+    """The cache: the folder in which a checkout builds; the bundle, if this is
+    the launcher of one."""
+    if BUNDLE:
+        return BUNDLE
     if INSIDE:
         return Path("/cache")
     # Path.home() raises an exception if the user is not in /etc/passwd.
@@ -45,10 +78,29 @@ def holds_sockets(folder):
     return len(os.fsencode(Path(folder) / LONGEST_SOCKET)) <= SOCKET_NAME_MAX
 
 
+def temporary():
+    """The folder of temporary files: $TMPDIR, or /tmp."""
+    try:
+        return tempfile.gettempdir()
+    except OSError as error:
+        raise LabError("neither $TMPDIR nor /tmp can be written: set TMPDIR to a "
+                       "folder that can, on a disk that is not full") from error
+
+
+def temporary_folder(prefix, parent=None):
+    """A new folder in PARENT, or in temporary()."""
+    parent = parent or temporary()
+    try:
+        return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    except OSError as error:
+        raise LabError(f"{parent}: {error.strerror}: set TMPDIR to a folder that you "
+                       "can write to") from error
+
+
 def socket_folder():
     """A new folder for sockets: in $TMPDIR, or in /tmp if that path is too long."""
     for parent in (None, "/tmp"):
-        folder = Path(tempfile.mkdtemp(prefix="fakernic-lab-", dir=parent))
+        folder = temporary_folder("fakernic-lab-", parent)
         if holds_sockets(folder):
             return folder
         folder.rmdir()
@@ -112,6 +164,8 @@ def qemu_command(wanted=None, arch=HOST):
         if not found:
             raise LabError(f"no QEMU at {wanted}")
         return [found]
+    if BUNDLE and arch == HOST:
+        return [str(BUNDLE / "bin" / arch.wrapper)]
     found = shutil.which(arch.wrapper)
     if found:
         return [found]
@@ -151,11 +205,19 @@ def require_device(command):
 def tool(name):
     """The path of a program of the launcher: the guest agent, which is copied
     into images without one, or the relay, the wire with faults."""
-    for path in (TOOLS_INSTALLED / name, cache() / TOOLS_BUILT / name):
+    folders = [BUNDLE / "bin"] if BUNDLE else [TOOLS_INSTALLED, cache() / TOOLS_BUILT]
+    for path in (folder / name for folder in folders):
         if path.exists():
             return path
     raise LabError(f"no {name} here: install the package fakernic-lab, or run "
                    "'make build-image' in a checkout")
+
+
+def ends_with_us():
+    """The words before a command that make the kernel kill it when this process
+    ends. A bundle has its own setpriv, because not every host has one that can."""
+    setpriv = str(BUNDLE / "bin/setpriv") if BUNDLE else "setpriv"
+    return [setpriv, "--pdeathsig", "KILL"]
 
 
 def opened(path):

@@ -35,7 +35,10 @@ class QMP:
             if left <= 0:
                 raise TimeoutError("QEMU's monitor sends only events")
             self.sock.settimeout(left)
-            line = self.file.readline()
+            try:
+                line = self.file.readline()
+            except socket.timeout as error:     # no TimeoutError before Python 3.10
+                raise TimeoutError("QEMU's monitor is silent") from error
             if not line:
                 raise ConnectionError("QEMU has closed its monitor")
             message = json.loads(line)

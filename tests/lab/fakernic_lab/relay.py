@@ -55,7 +55,7 @@ class Relay:
 
     def __init__(self, folder, ways, pcap=None, stays=False):
         self.attach(folder, ways)
-        ends_with_us = [] if stays else ["setpriv", "--pdeathsig", "KILL"]
+        ends_with_us = [] if stays else places.ends_with_us()
         self.process = subprocess.Popen(
             [*ends_with_us, str(places.tool("fakernic-lab-relay")),
              str(self.control), str(pcap or ""), *map(str, self.paths)],

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The list of kernels, rdma-cores, QEMUs and providers: ci/versions of a checkout.
+"""The list of kernels, rdma-cores, QEMUs and providers.
 
-The package of the launcher installs the list.
+versions.txt is a link to ci/versions. An installed launcher and a bundle have a
+copy of that file instead.
 """
 
 import re
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[3] / "ci/versions"
-INSTALLED = Path("/usr/share/fakernic-lab/versions")
+LIST = Path(__file__).resolve().parent / "versions.txt"
 LIBIBVERBS = re.compile(r"libibverbs\.so\.1\.\d+\.(\d+)(?:\.\d+)*")
 
 
 def rows():
     """The lines of the list: kind, version, role, suite."""
-    path = CHECKOUT if CHECKOUT.exists() else INSTALLED
-    return [line.split() for line in path.read_text(encoding="utf-8").splitlines()
+    return [line.split() for line in LIST.read_text(encoding="utf-8").splitlines()
             if line and not line.startswith("#")]
 
 
