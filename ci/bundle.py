@@ -6,8 +6,8 @@
   lib/                  the launcher, a Python package
   bin/                  QEMU and setpriv with the loader below, the wire, the agent
   qemu/                 Debian's QEMU, the device, loader, libraries, firmware
-  build/providers/      the provider for the libibverbs of other systems
-  images/               what a machine boots: kernel, initrd, base, payload
+  images/               what a machine boots: kernel, initrd, base, payload; the
+                        provider for the libibverbs of other systems
   PACKAGES              the Debian packages that all this comes from
 
 The archive depends on its contents, VERSION and one date only. Files are sorted
@@ -123,8 +123,8 @@ def own_parts(kernel):
     for part in (f"vmlinuz-{kernel}", f"initrd-{kernel}", "base.erofs",
                  "payload.erofs"):
         found[f"images/{part}"] = image.IMAGES / part
-    for path in (BUILD / "providers").glob("*/*.so"):
-        found[f"build/{path.relative_to(BUILD)}"] = path
+    for path in (image.IMAGES / "providers").glob("x86_64/*/*.so"):
+        found[f"images/{path.relative_to(image.IMAGES)}"] = path
     for path in (SRC / "LICENSES").iterdir():
         found[f"LICENSES/{path.name}"] = path
     return found
