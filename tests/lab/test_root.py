@@ -115,7 +115,7 @@ def test_tree_is_refused_in_one_line(tmp_path, case):
 
 
 @pytest.mark.parametrize("name, words", (
-    ("nosuch", "no such folder"), ("tree.tar", "unpack it into a folder"),
+    ("nosuch", "No such file or directory"), ("tree.tar", "unpack it into a folder"),
     ("empty", "no /bin/sh")))
 def test_command_refuses_what_is_no_tree(tmp_path, name, words):
     (tmp_path / "tree.tar").write_bytes(b"")

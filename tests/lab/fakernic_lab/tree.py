@@ -14,6 +14,7 @@ images/providers/MACHINE/RELEASES/libfakernic-rdmavABI.so are the providers.
 import os
 import re
 import shlex
+import stat
 import struct
 from pathlib import Path
 
@@ -135,13 +136,12 @@ class Tree:
         # Not resolved: /proc/PID/root is a link that only opening it follows.
         self.path = os.path.abspath(path)
         self.machines = machines        # the architectures of all machines
-        if not os.path.isdir(self.path):
-            self.refuse("it is a file: unpack it into a folder first ('tar -xf')"
-                        if os.path.exists(self.path) else "no such folder")
         try:
+            if not stat.S_ISDIR(os.stat(self.path).st_mode):
+                self.refuse("it is a file: unpack it into a folder first ('tar -xf')")
             self.look()
         except OSError as error:
-            raise LabError(f"--root: {error.filename}: {error.strerror}") from error
+            raise LabError(f"--root {error.filename}: {error.strerror}") from error
 
     def refuse(self, why):
         raise LabError(f"--root {self.path}: {why}")
