@@ -11,8 +11,8 @@ BUILD := $(ENTER) ci/build.py
 	test-recipes test-intree test-qemu-versions test-reproductions test-debug-kernel \
 	test-failing soak fuzz \
 	docs documents coverage shell bench bench-compare bench-engine bench-rules \
-	root build-qemu build-rdma-core build-driver build-image build-arm64 build packages \
-	bundle test-bundle clean distclean
+	root build-qemu build-rdma-core build-driver build-image build-arm64 build-riscv64 build \
+	packages bundle test-bundle clean distclean
 
 # Kernels and other versions: ci/versions, read only by targets that use them.
 MAIN = $(shell ci/versions.sh kernel main)
@@ -89,7 +89,7 @@ help:
 	@echo 'make build           build everything; also each by itself:'
 	@echo '                     root (the Debian 13 tree that all happens in)'
 	@echo '                     build-qemu build-rdma-core build-driver build-image'
-	@echo 'make build-arm64     machines for fakernic-lab run --arch arm64'
+	@echo 'make build-arm64     machines for fakernic-lab run --arch arm64; build-riscv64'
 	@echo 'make packages        Debian packages, in packages/ of the cache'
 	@echo 'make bundle          one archive with QEMU, launcher and machines, in bundle/ of'
 	@echo '                     the cache: it runs on any x86_64 Linux with Python'
@@ -119,6 +119,9 @@ build-image: root
 
 build-arm64: root
 	@$(BUILD) --together qemu-plugin-arm64 image-arm64
+
+build-riscv64: root
+	@$(BUILD) --together qemu-plugin-riscv64 image-riscv64
 
 packages: root
 	@$(BUILD) packages
@@ -193,9 +196,9 @@ test-mutants: root
 
 # The engine on arm64 and s390x, in user-mode emulation, and VM tests with an arm64
 # guest; make test runs less of both.
-test-arch: build build-arm64
+test-arch: build build-arm64 build-riscv64
 	@$(BUILD) root-test
-	@$(ENTER) env FULL=1 ci/run_tests.py arch arch-arm64
+	@$(ENTER) env FULL=1 ci/run_tests.py arch arch-arm64 lab-riscv64
 
 test-long: build
 	@$(BUILD) uabi modules kernel-$(OLD_KERNEL) guest-test

@@ -23,7 +23,8 @@ other_suites() { # deb|deb-src suite...
 
 # The caller completes $work/apt.conf and updates.
 suites_of_root() {
-    cp /etc/apt/sources.list.d/debian.sources "$work/new.sources"
+    sed 's/^Types:.*/Types: deb/' /etc/apt/sources.list.d/debian.sources \
+        >"$work/new.sources"
     own_apt
 }
 

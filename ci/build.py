@@ -11,7 +11,7 @@ With --together, steps that do not depend on each other run in parallel.
   qemu         QEMU with qemu-hw/ overlaid         /cache/build/qemu
   qemu-fuzz    QEMU's fuzzing build, by clang      /cache/build/qemu-fuzz
   qemu-plugin  the device for Debian's QEMU binary /cache/build/qemu-plugin
-  qemu-plugin-ARCH     for machines of another architecture; ARCH: arm64
+  qemu-plugin-ARCH     for machines of another architecture: arches.py lists them
   provider     the provider, in rdma-core's tree     /cache/build/rdma-core
   providers    the provider for each libibverbs of ci/versions  /cache/build/providers
   rdma-core    all of rdma-core, with rdma-provider/   /cache/build/rdma-core
@@ -49,6 +49,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -76,6 +77,7 @@ OLD_KERNEL = versions.OLD_KERNEL
 NEW_KERNELS = versions.listed("kernel", "new", "long")
 # The main kernel, compiled here with debugging options: ci/debug-kernel.sh.
 DEBUG_KERNELS = versions.listed("kernel", "watch")
+TOOLS_LOCK = threading.Lock()   # of apt-get
 JOBS = str(os.cpu_count() or 1)
 # A line by which a shell script sources another: ". /src/ci/apt.sh".
 SOURCED = re.compile(r'^\s*\. (?:/src|"\$top)/([\w./-]+)', re.M)
@@ -377,8 +379,7 @@ def build_qemu_fuzz():
 def build_qemu_plugin(arch=HOST):
     """Builds the plug-in for Debian's QEMU, and the wrapper that the package also has. The
     wrapper is a program that FAKERNIC_QEMU can name. All architectures share the work folder."""
-    if arch != HOST:
-        build_root_test()
+    build_root_tools(arch)
     plugin = SRC / "qemu-hw/plugin"
     own = digest(source_name("qemu"),
                  [SRC / "qemu-hw", SRC / "firmware-spec/include"])
@@ -670,6 +671,25 @@ def build_image():
     image.build(step, digest, KERNELS)
 
 
+def build_root_tools(arch):
+    """Installs the compiler and the QEMU of another architecture in the root, unless
+    its second stage has them."""
+    if arch == HOST:
+        return
+    build_root_test()
+    with TOOLS_LOCK:
+        if not all(map(shutil.which, arch.tools)):
+            install_tools(arch)
+
+
+def install_tools(arch):
+    with step(f"root{arch.suffix}", digest([time.time()]),
+              f"Debian packages for {arch.name}") as this:
+        this.run("apt-get", "update", "--error-on=any")
+        this.run("apt-get", "install", "--yes", "--no-install-recommends",
+                 *arch.tools.values())
+
+
 def fetch_arch(arch, kernel):
     """The tree and the kernel of another architecture; the key of what was
     fetched. A root with other packages fetches them again."""
@@ -686,7 +706,7 @@ def fetch_arch(arch, kernel):
 
 def build_foreign_image(arch):
     """What machines of another architecture boot, with the main kernel."""
-    build_root_test()           # which has the compiler
+    build_root_tools(arch)
     kernel = image.kernel_name(KERNELS[0], arch)
     fetched = fetch_arch(arch, kernel)
     build_foreign_provider(arch, fetched)

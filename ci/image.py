@@ -118,7 +118,10 @@ def kernel_image(kernel):
     version = kernel_version(kernel)
     top = kernel_folder(kernel)
     beside = top / "usr/lib/modules" / version / "vmlinuz"
-    return beside if beside.exists() else top / f"boot/vmlinuz-{version}"
+    if beside.exists():
+        return beside
+    # riscv64 has a vmlinux there.
+    return next((top / "boot").glob(f"vmlinu[xz]-{version}"))
 
 
 # ---- base ------------------------------------------------------------------

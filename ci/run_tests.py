@@ -41,8 +41,10 @@ MADE_OF = ("qemu-hw/roce", "qemu-hw/fault", "qemu-hw/link", "firmware-spec/inclu
            "tests/qtest/fakernic-chance.h", "tests/qtest/fakernic-stranger.h")
 # Suites that also need the folders of others.
 MADE_ALSO_OF = {"arch": ("tests/unit", "tests/sim")}
-# A guest of another architecture and one of the host's, and their tests.
-ARCH_SUITES = tuple(f"arch-{arch.name}" for arch in FOREIGN)
+# A guest of another architecture and one of the host's: the launcher's test, of which
+# make test runs the first, and VM tests.
+ARCH_SUITES = tuple(f"{kind}-{arch.name}" for arch in FOREIGN
+                    for kind in ("lab", "arch"))
 ARCH_TESTS = ("traffic", "rdmacm", "atomics", "odp", "verbs")
 # Suites of tests in guests: rdma-core's tests in one guest (pyverbs), all others in one
 # guest, tests in two guests, in two of other kinds, in Debian's QEMU (packaged), and more.
@@ -50,9 +52,9 @@ VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
              "many", "trees", *ARCH_SUITES, "long-two", "long-other", "long", "programs",
              "packages-13", "packages-12", "recipes", "bundle", "bundle-roots")
 # These take too long for make test. They run only if they are named.
-NAMED = ("dkms-more", "mutants", "many", "trees", *ARCH_SUITES, "long-two", "long-other", "long",
-         "programs",
-         "packages-13", "packages-12", "recipes", "bundle-roots")
+NAMED = ("dkms-more", "mutants", "many", "trees", *ARCH_SUITES[1:], "long-two",
+         "long-other", "long", "programs", "packages-13", "packages-12", "recipes",
+         "bundle-roots")
 LONG_S = 10 * 3600
 # Two at a time: more guests would need more memory than the README asks for.
 LANES = min(2, JOBS)
@@ -66,8 +68,8 @@ ONLY_COMPUTE = ("dkms", "fuzz", "arch", "sim", "driver", "spec", "laws", "docs",
 IDLE = ("chrt", "--idle", "0")
 PATIENCE = 4            # factor of their time limits
 # The order in which suites begin: the long ones first, so that all end together.
-BEGIN = ("vm", "guest", "vm-other", "lab-vm", "dkms", "fuzz", "arch", "qtest",
-         "net", "sim", "pyverbs", "bundle", "plugin", "laws", "driver", "spec", "docs",
+BEGIN = ("vm", "guest", "vm-other", "lab-vm", ARCH_SUITES[0], "dkms", "fuzz", "arch",
+         "qtest", "net", "sim", "pyverbs", "bundle", "plugin", "laws", "driver", "spec", "docs",
          "lab", "packaged", "unit", "timeline", "link", "bench", "provider", *NAMED)
 BY_PYTEST = (*VM_SUITES, "timeline", "bench", "lab", "plugin")
 # Debian's QEMU with the plug-in.
@@ -180,12 +182,15 @@ def suites(quick):
         "lab": lab_tests("action", "command", "hostile", "meeting", "outside", "root",
                          "relay", "shared"),
         "lab-vm": lab_tests("machines", "lessons", "readme", "checkout",
-                            "arch", limit=1500),
+                            limit=1500),
         "many": lab_tests("many", limit=7200),
         "trees": lab_tests("trees"),
         **{f"arch-{arch.name}": vm_tests(
             f"arch-{arch.name}", f"--arch={arch.name},{HOST.name}",
             *(f"test_{name}.py" for name in ARCH_TESTS)) for arch in FOREIGN},
+        **{f"lab-{arch.name}": tests_in(
+            "lab", str(SRC / "tests/lab/test_arch.py"), "-k", arch.name)
+           for arch in FOREIGN},
         "long": long_tests("long", "one"),
         "long-two": long_tests("long-two", "two"),
         "long-other": long_tests("long-other", "other"),

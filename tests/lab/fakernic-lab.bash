@@ -20,7 +20,7 @@ _fakernic_lab()
     --link) COMPREPLY=($(compgen -W "netdev shared" -- "$cur")); return ;;
     --until) COMPREPLY=($(compgen -W "node1 node2 node3" -- "$cur")); return ;;
     --expect) COMPREPLY=($(compgen -W "oom tasks crash" -- "$cur")); return ;;
-    --arch) COMPREPLY=($(compgen -W "x86_64 arm64" -- "$cur")); return ;;
+    --arch) COMPREPLY=($(compgen -W "x86_64 arm64 riscv64" -- "$cur")); return ;;
     --ready) COMPREPLY=($(compgen -W "auto now cm" -- "$cur")); return ;;
     esac
     case $action in

@@ -33,6 +33,12 @@ class Arch(NamedTuple):
         """QEMU with the device, as the package names it."""
         return f"{self.qemu}-fakernic"
 
+    @property
+    def tools(self):
+        """Debian's packages of the cross compiler and QEMU: program -> package."""
+        return {f"{self.triplet}-gcc": f"gcc-{self.triplet.replace('_', '-')}",
+                self.qemu: self.qemu_package}
+
 
 # no_timer_check: Linux tests at boot whether the timer ticks, and panics if not. On a busy
 # host an emulated timer may tick too late for the test.
@@ -43,6 +49,9 @@ ARCHES = {arch.name: arch for arch in (
     Arch("arm64", "arm64", "aarch64-linux-gnu", "ld-linux-aarch64.so.1",
          "qemu-system-aarch64", "qemu-system-arm", "virt,gic-version=max",
          "ttyAMA0", ""),
+    Arch("riscv64", "riscv64", "riscv64-linux-gnu", "ld-linux-riscv64-lp64d.so.1",
+         "qemu-system-riscv64", "qemu-system-riscv", "virt,aia=aplic-imsic",
+         "ttyS0", ""),
 )}
 # The build is written for x86_64 hosts.
 HOST = {"aarch64": ARCHES["arm64"]}.get(platform.machine(), ARCHES["x86_64"])
