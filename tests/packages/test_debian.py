@@ -164,11 +164,14 @@ OTHER_LIBIBVERBS = """
 set -e
 libraries=$(dirname /usr/lib/*/libibverbs.so.1)
 own=$(readlink $libraries/libibverbs.so.1)
-ln -sf libibverbs.so.1.15.{release}.0 $libraries/libibverbs.so.1
+other=libibverbs.so.1.15.{release}.0
+touch $libraries/$other
+ln -sf $other $libraries/libibverbs.so.1
 dpkg-trigger --by-package=libibverbs1 $libraries/libibverbs.so.1
 dpkg --configure --pending 1>&2
 readlink $libraries/libibverbs/libfakernic-*.so || echo none
 ln -sf $own $libraries/libibverbs.so.1
+rm $libraries/$other
 dpkg-trigger --by-package=libibverbs1 $libraries/libibverbs.so.1
 dpkg --configure --pending 1>&2
 readlink $libraries/libibverbs/libfakernic-*.so
