@@ -119,8 +119,9 @@ int fakernic_hw_register(struct fakernic_dev *dev)
 	/* fatal_work reports the next death, or one during the bring-up. */
 	WRITE_ONCE(dev->death_reported, false);
 	/*
-	 * Pairs with queue_work() after dead is set: either this code sees
-	 * dead, or fatal_work sees that death_reported is false.
+	 * Stores death_reported before it loads dead. Pairs with queue_work()
+	 * after dead is set: either this code sees dead, or fatal_work sees
+	 * that death_reported is false.
 	 */
 	smp_mb();
 	if (READ_ONCE(dev->dead))

@@ -77,6 +77,7 @@ static inline bool fakernic_no_time(uint64_t now_ns)
  */
 static inline bool fakernic_device_gone(struct fakernic_context *context)
 {
+	/* Loads gone before the rings: see fakernic_check_if_gone(). */
 	return atomic_load_explicit(&context->gone, memory_order_acquire);
 }
 
@@ -90,6 +91,7 @@ static inline void fakernic_check_if_gone(struct fakernic_context *context)
 {
 	if (!context->clock_page)
 		return;
+	/* The clock is read before gone is set: see fakernic_device_gone(). */
 	if (fakernic_no_time(fakernic_clock_ns(context)))
 		atomic_store_explicit(&context->gone, true,
 				      memory_order_release);

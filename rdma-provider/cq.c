@@ -134,6 +134,7 @@ static struct fakernic_cqe *fakernic_ucq_peek(struct fakernic_cq *cq,
 
 	if ((owner & 1) != fakernic_uqueue_pass(&cq->queue, index))
 		return NULL;
+	/* Owner before the rest; the device stores the last 8 bytes last. */
 	udma_from_device_barrier();
 	return cqe;
 }

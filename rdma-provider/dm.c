@@ -43,7 +43,10 @@ static int fakernic_memcpy_to_dm(struct ibv_dm *ibdm, uint64_t offset,
 		memcpy(&word, bytes + i, sizeof(word));
 		*(volatile uint32_t *)(dm->map + offset + i) = word;
 	}
-	/* Write it before the doorbell of a request that reads it. */
+	/*
+	 * The data before the doorbell of a request that reads it. The device
+	 * reads device memory after the doorbell.
+	 */
 	mmio_flush_writes();
 	return 0;
 }
@@ -58,7 +61,10 @@ static int fakernic_memcpy_from_dm(void *to, struct ibv_dm *ibdm,
 
 	if (!fakernic_dm_range_ok(dm, offset, length))
 		return EINVAL;
-	/* Read it after the completion of the request that wrote it. */
+	/*
+	 * The completion before the data of the request that wrote it. Pairs
+	 * with the device, which stores the data before its CQE.
+	 */
 	udma_from_device_barrier();
 	for (i = 0; i < length; i += sizeof(word)) {
 		word = *(volatile uint32_t *)(dm->map + offset + i);

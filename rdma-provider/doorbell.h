@@ -17,6 +17,7 @@
 static inline void fakernic_udoorbell(void *uar, unsigned int offset,
 				      uint64_t word)
 {
+	/* WQEs and record before the doorbell; the device reads them after. */
 	udma_to_device_barrier();
 	mmio_write64_le((uint8_t *)uar + offset, htole64(word));
 }

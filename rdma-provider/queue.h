@@ -89,6 +89,7 @@ static inline void fakernic_uqueue_store(struct fakernic_queue *queue,
 /* The index stored last; the entries before it can be read. */
 static inline uint32_t fakernic_uqueue_load(const struct fakernic_queue *queue)
 {
+	/* The index before the entries: see fakernic_uqueue_publish(). */
 	return le32toh(__atomic_load_n(&queue->record->index,
 				       __ATOMIC_ACQUIRE));
 }
@@ -97,6 +98,10 @@ static inline uint32_t fakernic_uqueue_load(const struct fakernic_queue *queue)
 static inline void fakernic_uqueue_publish(struct fakernic_queue *queue,
 					   uint32_t index)
 {
+	/*
+	 * The entries before the index. Pairs with the device, which loads the
+	 * index first, and with fakernic_uqueue_load().
+	 */
 	udma_to_device_barrier();
 	fakernic_uqueue_store(queue, index);
 }
@@ -105,6 +110,10 @@ static inline void fakernic_uqueue_publish(struct fakernic_queue *queue,
 static inline void fakernic_uqueue_release(struct fakernic_queue *queue,
 					   uint32_t index)
 {
+	/*
+	 * Loads of the entries before the index that frees them. Pairs with the
+	 * device, which writes an entry only after it has read the index.
+	 */
 	atomic_thread_fence(memory_order_release);
 	fakernic_uqueue_store(queue, index);
 }

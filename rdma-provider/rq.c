@@ -81,7 +81,10 @@ bool fakernic_urq_complete(struct fakernic_rq *rq, uint32_t tag,
 	if (tag - ci >= fakernic_uqueue_load(&rq->queue) - ci)
 		return false;
 	*wr_id = rq->wr_id[fakernic_uqueue_slot(&rq->queue, tag)];
-	/* After the read of wr_id: the slot may be posted again now. */
+	/*
+	 * After the read of wr_id: the slot may be posted again now. Pairs with
+	 * fakernic_post_one_recv().
+	 */
 	atomic_store_explicit(&rq->ci, tag + 1, memory_order_release);
 	return true;
 }
@@ -117,6 +120,7 @@ static int fakernic_post_one_recv(struct fakernic_rq *rq,
 {
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->sge_max)
 		return EINVAL;
+	/* ci before the slot is written again: see fakernic_urq_complete(). */
 	if (rq->pi - atomic_load_explicit(&rq->ci, memory_order_acquire) >=
 	    rq->queue.depth)
 		return ENOMEM;

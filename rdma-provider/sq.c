@@ -162,7 +162,10 @@ bool fakernic_usq_complete(struct fakernic_sq *sq, uint32_t index,
 	/* journey: retire */
 	*wr_id = wr->wr_id;
 	sq->ci = wr->end;
-	/* After the reads: the slot may be posted again now. */
+	/*
+	 * After the reads: the slot may be posted again now. Pairs with
+	 * fakernic_usq_begin().
+	 */
 	atomic_store_explicit(&sq->wr_ci, wr->wr_end, memory_order_release);
 	return true;
 	/* journey: end */

@@ -38,11 +38,13 @@ static inline void *fakernic_utable_find(struct fakernic_table *table,
 {
 	struct fakernic_table_page *page;
 
+	/* The page before its objects: see fakernic_utable_put_locked(). */
 	page = atomic_load_explicit(
 		&table->page[(number >> FAKERNIC_TABLE_SHIFT) &
 			     FAKERNIC_TABLE_MASK], memory_order_acquire);
 	if (!page)
 		return NULL;
+	/* The pointer before the object: see fakernic_utable_put_locked(). */
 	return atomic_load_explicit(&page->object[number & FAKERNIC_TABLE_MASK],
 				    memory_order_acquire);
 }
@@ -94,9 +96,11 @@ static inline int fakernic_utable_put_locked(struct fakernic_table *table,
 		page = calloc(1, sizeof(*page));
 		if (!page)
 			return ENOMEM;
+		/* The zeros before the page: see fakernic_utable_find(). */
 		atomic_store_explicit(&table->page[high], page,
 				      memory_order_release);
 	}
+	/* The object before its pointer: see fakernic_utable_find(). */
 	atomic_store_explicit(&page->object[number & FAKERNIC_TABLE_MASK],
 			      object, memory_order_release);
 	return 0;
@@ -112,6 +116,7 @@ static inline void fakernic_utable_remove_locked(struct fakernic_table *table,
 		&table->page[(number >> FAKERNIC_TABLE_SHIFT) &
 			     FAKERNIC_TABLE_MASK], memory_order_relaxed);
 	pthread_mutex_lock(&table->walk);
+	/* Uses before the removal; the caller frees it under its CQs' locks. */
 	atomic_store_explicit(&page->object[number & FAKERNIC_TABLE_MASK], NULL,
 			      memory_order_release);
 	pthread_mutex_unlock(&table->walk);

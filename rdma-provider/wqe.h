@@ -56,6 +56,7 @@ static inline int fakernic_usq_begin(struct fakernic_sq *sq, uint64_t wr_id,
 	if (send_flags & IBV_SEND_IP_CSUM && !sq->csum_flags)
 		return fakernic_usq_bad(
 			sq, "this QP does not support checksums");
+	/* wr_ci before the slot is written: see fakernic_usq_complete(). */
 	if (sq->wr_pi - atomic_load_explicit(&sq->wr_ci,
 					     memory_order_acquire) >=
 	    sq->wr_max)

@@ -231,7 +231,10 @@ int fakernic_cmdq_test(struct fakernic_dev *dev)
 				cmdq->cq->owner);
 	if (ret)
 		return ret;
-	/* The rest of the entry was written before its owner bit. */
+	/*
+	 * Loads the owner bit before the status. Pairs with the device, which
+	 * stores the owner byte last.
+	 */
 	dma_rmb();
 	return fakernic_cmd_status_errno(READ_ONCE(cmdq->cq->status));
 }
@@ -274,7 +277,10 @@ static bool fakernic_cmdq_die_locked(struct fakernic_dev *dev,
 	/* Stop DMA before callers return and free the memory it targets. */
 	fakernic_stop_device(dev);
 	cmdq->dead = true;
-	/* fakernic_poll_cq() must see all CQEs written before the stop. */
+	/*
+	 * The stop comes before dead. Pairs with the load-acquire of dead in
+	 * fakernic_poll_cq(), which then sees all CQEs.
+	 */
 	smp_store_release(&dev->dead, true);
 	fakernic_cmdq_abandon_locked(cmdq);
 	trace_fakernic_life(dev->pdev, "stopped, cause", cause);
@@ -378,7 +384,10 @@ static bool fakernic_cmdq_take(const struct fakernic_cmdq *cmdq,
 
 	if ((READ_ONCE(cmdq->cq[slot].owner) & 1) != pass)
 		return false;
-	/* The rest of the entry was written before its owner bit. */
+	/*
+	 * Loads the owner bit before the rest of the entry. Pairs with the
+	 * device, which stores the owner byte last.
+	 */
 	dma_rmb();
 	*cqe = cmdq->cq[slot];
 	/* The compiler must not read from the ring after the copy. */
@@ -434,7 +443,10 @@ static int fakernic_cmdq_submit(struct fakernic_dev *dev,
 		memcpy(cmd->payload, req, req_size);
 	cmdq->waiting[wait->slot] = wait;
 	cmdq->pi++;
-	/* writel() orders the request before the doorbell. */
+	/*
+	 * writel() orders the request before the doorbell. The device reads the
+	 * request after it.
+	 */
 	fakernic_write(dev, FAKERNIC_REG_CMDQ_DOORBELL, cmdq->pi);
 	spin_unlock_irqrestore(&cmdq->lock, flags);
 	return 0;

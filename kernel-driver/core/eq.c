@@ -129,6 +129,12 @@ static bool fakernic_eq_consume_locked(struct fakernic_eq *eq)
 /* Releases the consumed entries and arms the interrupt for further events. */
 static void fakernic_eq_arm_locked(struct fakernic_eq *eq)
 {
+	/*
+	 * Loads of the entries come before the doorbell that frees them;
+	 * writeq() orders only stores. Pairs with the device, which overwrites
+	 * entries after it has received the doorbell.
+	 */
+	dma_mb();
 	fakernic_doorbell(eq->dev, FAKERNIC_DOORBELL_EQ, FAKERNIC_DOORBELL_ARM,
 			  eq->eqn, eq->ci);
 }

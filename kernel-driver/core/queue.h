@@ -93,7 +93,10 @@ static inline bool fakernic_queue_read(const struct fakernic_queue *queue,
 
 	if ((READ_ONCE(from[size - 1]) & 1) != pass)
 		return false;
-	/* The rest of the entry was written before its owner bit. */
+	/*
+	 * Loads the owner bit before the rest of the entry. Pairs with the
+	 * device, which stores the last 8 bytes after the others.
+	 */
 	dma_rmb();
 	memcpy(entry, from, size);
 	/* The compiler must not read a field of the ring again. */
@@ -108,7 +111,11 @@ static inline bool fakernic_queue_read(const struct fakernic_queue *queue,
 static inline void fakernic_queue_publish(struct fakernic_queue *queue,
 					  u32 index)
 {
-	/* The entries, or the reads of them, come before the index. */
+	/*
+	 * The entries' stores (SQ, RQ, SRQ) or loads (CQ) come before the
+	 * index. Pairs with the device, which loads the index before it reads
+	 * new entries, and before it overwrites old ones.
+	 */
 	dma_mb();
 	WRITE_ONCE(queue->record->index, cpu_to_le32(index));
 }

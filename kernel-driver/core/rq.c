@@ -43,12 +43,15 @@ static int fakernic_post_recv_one(struct fakernic_rq *rq,
 {
 	if (wr->num_sge > rq->max_sge)
 		return -EINVAL;
-	/* Pairs with the release in fakernic_rq_complete(). */
+	/*
+	 * Loads ci before the slot is written again. Pairs with the release in
+	 * fakernic_rq_complete().
+	 */
 	if (rq->pi - smp_load_acquire(&rq->ci) > rq->queue.mask)
 		return -ENOMEM;
 	rq->wr_id[rq->pi & rq->queue.mask] = wr->wr_id;
 	fakernic_rq_write(&rq->queue, rq->pi, rq->pi, wr->sg_list, wr->num_sge);
-	/* Pairs with fakernic_rq_complete(): the slot is written before pi. */
+	/* The slot is written before pi: see fakernic_rq_complete(). */
 	smp_store_release(&rq->pi, rq->pi + 1);
 	return 0;
 }
@@ -83,8 +86,8 @@ int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		fakernic_queue_publish(&rq->queue, rq->pi);
 	spin_unlock_irqrestore(&rq->lock, flags);
 	/*
-	 * Pairs with the flush on a dead device: either the flush sees these
-	 * receives, or this thread sees that the device is dead.
+	 * Stores pi before it loads dead. Pairs with queue_work() after dead is
+	 * set: the flush sees these receives, or this thread sees dead.
 	 */
 	smp_mb();
 	if (unlikely(READ_ONCE(dev->dead)))
@@ -94,11 +97,17 @@ int fakernic_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 
 bool fakernic_rq_complete(struct fakernic_rq *rq, u32 tag, u64 *wr_id)
 {
-	/* Pairs with the release in fakernic_post_recv_one(). */
+	/*
+	 * Loads pi before wr_id. Pairs with the release in
+	 * fakernic_post_recv_one().
+	 */
 	if (tag - rq->ci >= smp_load_acquire(&rq->pi) - rq->ci)
 		return false;
 	*wr_id = rq->wr_id[tag & rq->queue.mask];
-	/* Pairs with the acquire in fakernic_post_recv_one(). */
+	/*
+	 * wr_id is read before ci frees its slot. Pairs with the acquire in
+	 * fakernic_post_recv_one().
+	 */
 	smp_store_release(&rq->ci, tag + 1);
 	return true;
 }

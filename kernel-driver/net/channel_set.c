@@ -113,7 +113,7 @@ int fakernic_channels_up(struct fakernic_netdev *priv)
 	if (ret)
 		goto err_rss_down;
 	WRITE_ONCE(priv->up_since, jiffies);
-	/* Pairs with fakernic_start_xmit(): if up is set, the queues exist. */
+	/* The queues exist before up is set: see fakernic_start_xmit(). */
 	smp_store_release(&priv->up, true);
 	for (i = 0; i < priv->shape.channels; i++)
 		fakernic_cq_hw_arm(&priv->channels[i].cq, false);

@@ -145,7 +145,10 @@ static struct netdev_queue *fakernic_txq(const struct fakernic_channel *ch)
 
 static u32 fakernic_tx_free(const struct fakernic_channel *ch)
 {
-	/* Pairs with fakernic_tx_done(): freed slots are no longer in use. */
+	/*
+	 * Loads tx_ci before slots are written again. Pairs with the release in
+	 * fakernic_tx_done().
+	 */
 	return ch->sq.mask + 1 - (ch->tx_pi - smp_load_acquire(&ch->tx_ci));
 }
 
@@ -154,7 +157,10 @@ static void fakernic_tx_maybe_stop(struct fakernic_channel *ch)
 	if (fakernic_tx_free(ch) >= FAKERNIC_TX_STOP)
 		return;
 	netif_tx_stop_queue(fakernic_txq(ch));
-	/* Pairs with fakernic_tx_done(): one side sees the other. */
+	/*
+	 * Stops the queue before it loads tx_ci again. Pairs with smp_mb() in
+	 * fakernic_tx_done(): one side sees the other.
+	 */
 	smp_mb();
 	if (fakernic_tx_free(ch) >= FAKERNIC_TX_WAKE)
 		netif_tx_start_queue(fakernic_txq(ch));
@@ -162,7 +168,7 @@ static void fakernic_tx_maybe_stop(struct fakernic_channel *ch)
 
 static void fakernic_tx_ring(struct fakernic_channel *ch)
 {
-	/* Pairs with fakernic_tx_complete(): the frames are written. */
+	/* The frames are written before tx_rung: see fakernic_tx_complete(). */
 	smp_store_release(&ch->tx_rung, ch->tx_pi);
 	fakernic_queue_publish(&ch->sq, ch->tx_pi);
 	fakernic_doorbell(ch->dev, FAKERNIC_DOORBELL_SQ, 0, ch->qp.qpn,
@@ -241,7 +247,10 @@ netdev_tx_t fakernic_start_xmit(struct sk_buff *skb,
 	u32 count, bb_count, size;
 	bool ring;
 
-	/* No queues without hardware; and fewer channels may be in use. */
+	/*
+	 * No queues without hardware; and fewer channels may be in use. Loads
+	 * up before the queues. Pairs with fakernic_channels_up().
+	 */
 	if (unlikely(!smp_load_acquire(&priv->up) || !ch->tx_frames))
 		goto drop_uncounted;
 	/* On failure skb_put_padto() has freed the skb. */
@@ -303,7 +312,7 @@ bool fakernic_tx_complete(struct fakernic_channel *ch,
 	struct fakernic_tx_frame *frame = &ch->tx_frames[place];
 	struct sk_buff *skb;
 
-	/* Pairs with fakernic_tx_ring(). */
+	/* Loads tx_rung before the frame. Pairs with fakernic_tx_ring(). */
 	if (ch->tx_next == smp_load_acquire(&ch->tx_rung) ||
 	    (le32_to_cpu(cqe->wqe_index) & ch->sq.mask) != place) {
 		if (net_ratelimit())
@@ -333,13 +342,16 @@ void fakernic_tx_done(struct fakernic_channel *ch)
 {
 	if (!ch->tx_done_frames)
 		return;
-	/* Pairs with fakernic_tx_free(). */
+	/* Frames are freed before tx_ci moves: see fakernic_tx_free(). */
 	smp_store_release(&ch->tx_ci, ch->tx_next);
 	netdev_tx_completed_queue(fakernic_txq(ch), ch->tx_done_frames,
 				  ch->tx_done_bytes);
 	ch->tx_done_frames = 0;
 	ch->tx_done_bytes = 0;
-	/* Pairs with fakernic_tx_maybe_stop(). */
+	/*
+	 * Stores tx_ci before it looks whether the queue is stopped. Pairs with
+	 * smp_mb() in fakernic_tx_maybe_stop().
+	 */
 	smp_mb();
 	if (unlikely(netif_tx_queue_stopped(fakernic_txq(ch))) &&
 	    fakernic_tx_free(ch) >= FAKERNIC_TX_WAKE)

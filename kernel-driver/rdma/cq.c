@@ -400,8 +400,9 @@ int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc)
 
 	spin_lock_irqsave(&cq->lock, flags);
 	/*
-	 * Read dead before the ring. Then all requests that the device
+	 * Loads dead before the ring. Then all requests that the device
 	 * completed are found in the ring, and none of them is flushed, too.
+	 * Pairs with the release in fakernic_cmdq_die_locked().
 	 */
 	dead = smp_load_acquire(&cq->hw.dev->dead);
 	start = cq->hw.ci;
@@ -443,8 +444,9 @@ int fakernic_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	fakernic_cq_hw_arm(&cq->hw, (flags & IB_CQ_SOLICITED_MASK) ==
 					    IB_CQ_SOLICITED);
 	/*
-	 * fakernic_cqs_kick() has no effect on a caller that is polling. Either
-	 * the kick comes after this point, or dead is seen here.
+	 * fakernic_cqs_kick() has no effect on a caller that is polling. Arms
+	 * before it loads dead. Pairs with queue_work() after dead is set:
+	 * either the kick comes after this point, or dead is seen here.
 	 */
 	smp_mb();
 	if (unlikely(READ_ONCE(cq->hw.dev->dead)))

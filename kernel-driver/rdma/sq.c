@@ -267,7 +267,10 @@ static int fakernic_post_send_one(struct fakernic_qp *qp,
 	ret = fakernic_build_wqe(qp, &wqe, wr);
 	if (ret)
 		return ret;
-	/* Pairs with the release in fakernic_sq_complete(). */
+	/*
+	 * Loads ci before the slot is written again. Pairs with the release in
+	 * fakernic_sq_complete().
+	 */
 	used = sq->pi - smp_load_acquire(&sq->ci);
 	if (used + wqe.hdr.bb_count > sq->queue.mask + 1)
 		return -ENOMEM;
@@ -278,7 +281,7 @@ static int fakernic_post_send_one(struct fakernic_qp *qp,
 	for (i = 1; i < wqe.hdr.bb_count; i++)
 		sq->bb_count[(sq->pi + i) & sq->queue.mask] = 0;
 	fakernic_queue_write(&sq->queue, sq->pi, &wqe, wqe.hdr.bb_count);
-	/* Pairs with fakernic_sq_complete(): the WQE is written before pi. */
+	/* The WQE is written before pi: see fakernic_sq_complete(). */
 	smp_store_release(&sq->pi, sq->pi + wqe.hdr.bb_count);
 	return 0;
 }
@@ -319,8 +322,8 @@ int fakernic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	}
 	spin_unlock_irqrestore(&sq->lock, flags);
 	/*
-	 * Pairs with the flush on a dead device: either the flush sees these
-	 * requests, or this thread sees that the device is dead.
+	 * Stores pi before it loads dead. Pairs with queue_work() after dead is
+	 * set: the flush sees these requests, or this thread sees dead.
 	 */
 	smp_mb();
 	if (unlikely(READ_ONCE(dev->dead)))
@@ -333,14 +336,20 @@ bool fakernic_sq_complete(struct fakernic_sq *sq, u32 index, u64 *wr_id)
 	u32 place = index & sq->queue.mask;
 	u32 count;
 
-	/* Pairs with the release in fakernic_post_send_one(). */
+	/*
+	 * Loads pi before wr_id. Pairs with the release in
+	 * fakernic_post_send_one().
+	 */
 	if (index - sq->ci >= smp_load_acquire(&sq->pi) - sq->ci)
 		return false;
 	count = sq->bb_count[place];
 	if (!count)
 		return false;
 	*wr_id = sq->wr_id[place];
-	/* Pairs with the acquire in fakernic_post_send_one(). */
+	/*
+	 * wr_id is read before ci frees its slot. Pairs with the acquire in
+	 * fakernic_post_send_one().
+	 */
 	smp_store_release(&sq->ci, index + count);
 	return true;
 }

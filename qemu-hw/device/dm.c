@@ -99,6 +99,7 @@ bool fakernic_memory_write(void *host, uint64_t address, const void *buf,
     if (to) {
         fakernic_copy_ascending(to, buf, len);
         memory_region_set_dirty(&s->dm, address & ~ROCE_ADDRESS_DM, len);
+        /* Orders data before its CQE. Pairs with the host's read barrier. */
         smp_wmb();
     }
     return to;
@@ -132,6 +133,7 @@ RoceFlush fakernic_memory_flush(void *host, const RoceFlushJob *flush,
     if (!(address & ROCE_ADDRESS_DM)) {
         return fakernic_dma_flush(host, flush, done);
     }
+    /* The data comes before the answer, which the peer's host sees. */
     smp_mb();
     return !flush->persistent && fakernic_dm(host, address, flush->part[0].len)
                ? ROCE_FLUSH_DONE : ROCE_FLUSH_FAILED;

@@ -119,7 +119,10 @@ void fakernic_copy_ascending(uint8_t *to, const uint8_t *from, size_t len)
         qatomic_set__nocheck((uint64_t *)to, ldq_he_p(from));
         to += 8, from += 8, len -= 8;
     }
-    /* The last 8 bytes become visible after all others. */
+    /*
+     * The last 8 bytes become visible after all others. Pairs with the host's
+     * read barrier behind its load of the last byte, such as a CQE's owner.
+     */
     smp_wmb();
     if (len == 8) {
         qatomic_set__nocheck((uint64_t *)to, ldq_he_p(from));
@@ -148,7 +151,10 @@ static bool fakernic_dma_store(FakernicState *s, uint64_t address,
         from += piece;
         len -= piece;
     }
-    /* Orders data before its CQE, and a CQE before its EQE. */
+    /*
+     * Orders data before its CQE, a CQE before its EQE, and an EQE before its
+     * interrupt. Pairs with the host's read barriers.
+     */
     smp_wmb();
     return true;
 }

@@ -156,7 +156,10 @@ RoceFlush fakernic_dma_flush(void *host, const RoceFlushJob *flush,
         s->stats[FAKERNIC_STAT_DMA_ERRORS]++;
         return ROCE_FLUSH_FAILED;
     }
-    /* All writes were stores to guest memory; the barrier orders them. */
+    /*
+     * All writes were stores to guest memory. The barrier orders them before
+     * the answer, and before the thread's msync().
+     */
     smp_mb();
     if (!flush->persistent || fakernic_gate_drops(hit)) {
         return ROCE_FLUSH_DONE;

@@ -19,6 +19,8 @@ struct LinkCloser {
 /* Thread and owner call this once each; the second call frees it. */
 static void leave(LinkCloser *closer)
 {
+    /* Uses of 'closer' come before 'left', and 'left' before free(). Pairs with
+     * the other's call, and with link_closer_done(). */
     if (__atomic_exchange_n(&closer->left, true, __ATOMIC_ACQ_REL)) {
         free(closer);
     }
@@ -76,6 +78,7 @@ LinkCloser *link_closer_start(int sock, int fd)
 
 bool link_closer_done(LinkCloser *closer)
 {
+    /* Loads 'left' before free(). Pairs with leave() in the thread. */
     if (!__atomic_load_n(&closer->left, __ATOMIC_ACQUIRE)) {
         return false;
     }

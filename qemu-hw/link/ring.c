@@ -9,16 +9,19 @@
 
 static uint32_t load(const uint32_t *word)
 {
+    /* The word before what it covers: frames, or room. Pairs with store(). */
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
 static void store(uint32_t *word, uint32_t value)
 {
+    /* Frames written, or copied, before the word. Pairs with load(). */
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
 static void full_barrier(void)
 {
+    /* Own stores before loads of the peer's words. Pairs with the peer's. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
@@ -85,6 +88,7 @@ bool link_ring_wakes(LinkWriter *w, uint64_t now)
 {
     uint64_t polled;
 
+    /* 'tail' before 'asleep'. Pairs with link_ring_sleep(). */
     full_barrier();
     if (take_ticket(&w->control->asleep, &w->told)) {
         return true;
@@ -133,6 +137,7 @@ LinkRingResult link_ring_await_room(LinkWriter *w, uint32_t len)
 
     w->ticket = next_ticket(w->ticket);
     store(&w->control->wants_room, w->ticket);
+    /* 'wants_room' before 'head'. Pairs with link_ring_frees(). */
     full_barrier();
     room = look_for_room(w, record_size(len));
     if (room != LINK_RING_NONE) {
@@ -169,6 +174,7 @@ LinkRingResult link_ring_get(LinkReader *r, void *frame, uint32_t *len)
 
 bool link_ring_frees(LinkReader *r)
 {
+    /* 'head' before 'wants_room'. Pairs with link_ring_await_room(). */
     full_barrier();
     return take_ticket(&r->control->wants_room, &r->told);
 }
@@ -183,6 +189,7 @@ bool link_ring_sleep(LinkReader *r)
     link_ring_polled(r, 0);
     r->ticket = next_ticket(r->ticket);
     store(&r->control->asleep, r->ticket);
+    /* 'asleep' before 'tail'. Pairs with link_ring_wakes(). */
     full_barrier();
     if (link_ring_filled(r)) {
         link_ring_wake(r);

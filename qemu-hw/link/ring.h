@@ -17,7 +17,7 @@
  * Each side has a full barrier between its two steps. So if both happen at
  * once, the reader sees the frame or the writer sees the ticket. A writer
  * without room does the same with 'wants_room', and the reader signals it.
- * tests/link/model.py checks all interleavings.
+ * tests/link/model.py checks all interleavings, tests/litmus the barriers.
  *
  * While its guest polls, a reader is not asleep: it looks at every poll, and a
  * timer looks when the polls end. A writer may still signal a reader that has

@@ -602,6 +602,42 @@ def entries_copied(tree):
                 strip_comments(path.read_text('utf-8')))))]
 
 
+# ---- barriers ----------------------------------------------------------------
+
+BARRIER = re.compile(r'\b(?:smp_(?:r|w)?mb|smp_load_acquire|smp_store_release|'
+                     r'dma_(?:r|w)?mb|udma_\w+_barrier|mmio_flush_writes|'
+                     r'atomic_(?:thread|signal)_fence|full_barrier(?=\(\)))\s*\(|'
+                     r'\bmemory_order_(?:acquire|release|acq_rel)\b|'
+                     r'\b__ATOMIC_(?:ACQUIRE|RELEASE|ACQ_REL|SEQ_CST)\b')
+STATEMENT_ENDS = (';', '{', '}', '*/', ':')
+
+
+def barriers_bare(text):
+    """The barriers that have no comment in their statement or directly above it."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        found = BARRIER.search(line)
+        if not found or line.lstrip().startswith(('*', '/*', '//')):
+            continue
+        first = number
+        while first and lines[first - 1].strip() and not lines[
+                first - 1].rstrip().endswith(STATEMENT_ENDS):
+            first -= 1
+        if not any('*/' in part for part in lines[max(first - 1, 0):number + 1]):
+            yield number + 1, found[0].rstrip('( ')
+
+
+def barriers_explained(tree):
+    """each barrier says what it orders"""
+    return [(name, f'{name}:{number}: {barrier} has no comment that says what it '
+             'orders before what')
+            for name in texts.files_below(tree, 'kernel-driver', 'rdma-provider',
+                                          'qemu-hw')
+            if name.endswith(('.c', '.h'))
+            for number, barrier in barriers_bare(
+                tree.path(name).read_text('utf-8'))]
+
+
 # ---- tests -------------------------------------------------------------------
 
 CELLS = '''
@@ -693,9 +729,9 @@ LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
         formatted, columns, schema_comments, checkpatch, function_length,
         parameter_count, no_todo, document_links, recipe_files, readme_length,
         change_log, make_targets, run_builds_little, targets_tell, unit_map,
-        ways_in, doors_gated, memory_of_dma, entries_copied, fault_cells,
-        rules_behind_gate, tests_named, texts.plain_english,
-        texts.versions_listed, names_apart, include_depth)
+        ways_in, doors_gated, memory_of_dma, entries_copied,
+        barriers_explained, fault_cells, rules_behind_gate, tests_named,
+        texts.plain_english, texts.versions_listed, names_apart, include_depth)
 
 
 def run(law, tree):

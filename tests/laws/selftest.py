@@ -343,6 +343,10 @@ TESTS = (
             '#include "rq.h"\nvoid planted(FakernicState *s);\n'
             'void planted(FakernicState *s) '
             '{ pci_dma_sync(PCI_DEVICE(s), 0); }\n', 'rq'),
+    planted(laws.barriers_explained, 'qemu-hw/device/queue/rq.c',
+            '#include "rq.h"', '#include "rq.h"\nvoid planted(void);\n'
+            'void planted(void)\n{\n    int a = 0;\n    (void)a;\n'
+            '    smp_mb();\n}\n', 'qemu-hw/device/queue/rq.c'),
     planted(laws.entries_copied, 'kernel-driver/net/channel.c',
             '\tstruct fakernic_cqe cqe;\n\tint work',
             '\tstruct fakernic_cqe *cqe = NULL;\n\tint work', 'channel'),

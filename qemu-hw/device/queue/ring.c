@@ -9,6 +9,7 @@
  * several turns.
  */
 #include "qemu/osdep.h"
+#include "qemu/atomic.h"
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
 #include "../budget.h"
@@ -394,7 +395,14 @@ static bool fakernic_ring_index(FakernicState *s, const FakernicRing *ring,
 bool fakernic_ring_record(FakernicState *s, const FakernicRing *ring,
                           uint32_t *index)
 {
-    return fakernic_ring_index(s, ring, index, fakernic_ring_fetch);
+    const bool good = fakernic_ring_index(s, ring, index, fakernic_ring_fetch);
+
+    /*
+     * Reads the index before the entries that it covers. Pairs with the host's
+     * write barrier between entries and index.
+     */
+    smp_rmb();
+    return good;
 }
 
 bool fakernic_ring_peek_record(FakernicState *s, const FakernicRing *ring,

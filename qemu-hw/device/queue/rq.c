@@ -79,8 +79,6 @@ static RoceFetch fakernic_rq_fetch(FakernicState *s, const FakernicConsumer *c,
             return ROCE_FETCH_NONE;
         }
         *c->pi = pi;
-        /* Reads the index before the entries that it covers. */
-        smp_rmb();
     }
     if (!fakernic_gate_recv_wqe(s, c->qpn, c->srqn, *c->ci, c->waits, &hit)) {
         return ROCE_FETCH_NONE;
