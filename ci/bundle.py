@@ -250,8 +250,8 @@ def build(step, digest, kernel):
     """The archive of what the other steps have built."""
     base = image.IMAGES / "base.erofs"
     tail_stream, head_stream = BUILD / "bundle-base.xz", BUILD / "bundle-rest.xz"
-    key = digest(XZ, [base])
-    with step("bundle-base", key, "bundle: the base, compressed") as this:
+    key = digest([*XZ, *image.versions("xz-utils")], [base])
+    with step("bundle-base", key, "bundle: the base, compressed", whole=True) as this:
         if this is not None:
             compress(tail(base), tail_stream)
     when = date()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, "/src/ci")
+sys.path[:0] = "/src/ci", "/src/tests/lab"
 
 import bundle  # noqa: E402
 
