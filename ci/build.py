@@ -473,7 +473,7 @@ def cross_options(arch):
 
 
 def build_foreign_provider(arch, fetched):
-    """The provider of another architecture, in a tree of its own."""
+    """Builds the provider for another architecture, in its own copy of rdma-core."""
     options, environment = cross_options(arch)
     own = digest([fetched, options, source_name("rdma-core")],
                  [SRC / "rdma-provider", SRC / "firmware-spec/include",
@@ -691,8 +691,8 @@ def install_tools(arch):
 
 
 def fetch_arch(arch, kernel):
-    """The tree and the kernel of another architecture; the key of what was
-    fetched. A root with other packages fetches them again."""
+    """Fetches the root folder and the kernel of another architecture. Returns the key of
+    what was fetched. Fetches again if the packages of the build root have changed."""
     fetch = SRC / "ci/fetch-arch.sh"
     packages = [*image.ESSENTIAL, *image.listed_packages("guest"),
                 *image.CROSS_PACKAGES]
@@ -705,7 +705,7 @@ def fetch_arch(arch, kernel):
 
 
 def build_foreign_image(arch):
-    """What machines of another architecture boot, with the main kernel."""
+    """Builds what machines of another architecture boot: the main kernel, and a guest."""
     build_root_tools(arch)
     kernel = image.kernel_name(KERNELS[0], arch)
     fetched = fetch_arch(arch, kernel)

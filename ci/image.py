@@ -324,8 +324,8 @@ def tree_files(tree):
 
 
 def add_etc(this, tree, root):
-    """This root's /etc, except what is of its architecture, and the links of its
-    alternatives."""
+    """Copies this root's /etc, except the files that are only right for its architecture.
+    Also copies the links in /usr to the alternatives."""
     etc = first_etc()
     this.run("cp", "-a", f"{etc}/.", root / "etc")
     (root / "etc/ld.so.cache").unlink(missing_ok=True)

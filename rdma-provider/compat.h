@@ -3,8 +3,9 @@
  * The interface between libibverbs and its providers is private to a release.
  * This provider is written for rdma-core 56 (Debian 13). All code for other
  * releases, 36 to 65, is in this file. Some releases have the same interface
- * number but different structures. So CMakeLists.txt checks the headers for
- * what a release lacks; providers.py, which writes the headers, knows it.
+ * number but different structures. So FAKERNIC_LACK_ macros tell what a release
+ * lacks. CMakeLists.txt finds that out from the headers; providers.py, which
+ * writes the headers, has a list of it.
  */
 #ifndef FAKERNIC_PROVIDER_COMPAT_H
 #define FAKERNIC_PROVIDER_COMPAT_H

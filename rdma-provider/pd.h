@@ -14,9 +14,8 @@ struct fakernic_td;
 
 struct fakernic_pd {
 	struct ibv_pd pd;
-	atomic_int users;		/* parent domains that stand for it; for
-					 * a parent domain: its queues
-					 */
+	/* Protection domain: its parent domains. Parent domain: its queues. */
+	atomic_int users;
 	struct fakernic_pd *protection;	/* NULL: not a parent domain */
 	/* Parent domains only; each may be NULL. */
 	struct fakernic_td *td;

@@ -7,10 +7,10 @@ results are OUT/RELEASES/libfakernic-rdmavABI.so, one for each "provider" line o
 ci/versions, for example OUT/62-63/libfakernic-rdmav59.so.
 
 libibverbs loads only a provider whose file name and symbols have the number of
-its private interface. Most distributions' releases have no source here. So this
-program writes the headers of another release: it takes those of 56 and applies
-the differences below. It links with a stub of libibverbs, which has the symbols
-of 56 with the number of the other release.
+its private interface. The sources of most releases are not here. So this program
+writes the headers of a release itself: it takes those of 56 and applies the
+differences below. It links the provider with a stub of libibverbs, which has the
+symbols of 56 with the number of the release.
 """
 
 import argparse
@@ -30,8 +30,9 @@ from fakernic_lab import versions   # noqa: E402
 
 BASE = 56
 
-# Members that a structure got: the release, the member, and the member before
-# it (None: it is the first). The provider sets the two with a type, and no other.
+# Members that releases added to a structure: the release, the member, and the
+# member before it (None: it is the first). Only two members have a type here,
+# because the provider sets only these.
 REG_MR_EX = "struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *, struct ibv_mr_init_attr *)"
 PORT_SPEED = "int (*query_port_speed)(struct ibv_context *, uint32_t, uint64_t *)"
 ADDED = {
@@ -62,29 +63,30 @@ ADDED = {
         (64, "alloc_buf", None),
         (64, "free_buf", None),
     ),
-    # In 56, but not in older releases.
+    # 56 has these; they are removed for older releases.
     "ibv_qp_ex": (
         (44, "wr_atomic_write", "wr_abort"),
         (45, "wr_flush", "wr_atomic_write"),
     ),
 }
 
-# Arguments that a function got: the release, the function, the argument before
-# it. The provider passes NULL.
+# Arguments that releases added to a function: the release, the function, and the
+# argument before the new one. The provider passes NULL for it.
 ARGUMENTS = (
     (57, "ibv_cmd_get_context", "cmd_size"),
     (59, "ibv_cmd_create_cq_ex", "cq_attr"),
     (64, "ibv_cmd_create_qp_ex2", "resp_size"),
 )
 
-# What compat.h has to know: the release from which on the macro is undefined.
+# Macros that tell compat.h what a release lacks. Each is defined for all releases
+# before the one in its row.
 LACKS = (
     (44, "FAKERNIC_LACK_ATOMIC_WRITE"),
     (45, "FAKERNIC_LACK_FLUSH"),
     (62, "FAKERNIC_LACK_PORT_SPEED"),
 )
 
-# The argument of ibv_reg_mr_ex(3). The provider reads these fields only.
+# The argument of ibv_reg_mr_ex(3), with the fields that the provider reads.
 REG_MR_EX_RELEASE = 59
 REG_MR_EX_TYPES = """#pragma once
 #include <stddef.h>
@@ -106,7 +108,7 @@ LINK = ("-shared -Wl,--as-needed -Wl,-z,defs -Wl,-z,relro -Wl,-z,now").split()
 
 
 class Failed(Exception):
-    """The message is the one line to show."""
+    """The build failed. The message is one line for the user."""
 
 
 def run(*command):
@@ -122,7 +124,7 @@ def run(*command):
 # ---- the headers of another release ----------------------------------------
 
 def replaced(pattern, by, text):
-    """TEXT with the one place that has PATTERN replaced."""
+    """Replaces PATTERN in TEXT, where it has to match exactly once."""
     text, count = re.subn(pattern, by, text, count=2, flags=re.M | re.S)
     if count != 1:
         raise Failed(f"the headers have {count} places like '{pattern}', not 1: "
@@ -136,7 +138,8 @@ def name_of(member):
 
 
 def with_members(text, struct, release):
-    """Structures of pointers to functions, as RELEASE has them."""
+    """Changes STRUCT, a structure of pointers to functions, to what it is in RELEASE.
+    TEXT is a header."""
     found = re.search(rf"^struct {struct} {{\n.*?^}};", text, re.M | re.S)
     if not found:
         raise Failed(f"the headers have no struct {struct}")
@@ -154,7 +157,7 @@ def with_members(text, struct, release):
 
 
 def headers(build, release, abi):
-    """Name -> text of the headers that differ in RELEASE."""
+    """The headers of RELEASE that differ from those of BUILD: name -> text."""
     include = build / "include"
     verbs = (include / "infiniband/verbs.h").read_text(encoding="utf-8")
     driver = (include / "infiniband/driver.h").read_text(encoding="utf-8")
@@ -165,7 +168,7 @@ def headers(build, release, abi):
     for struct in ("verbs_context", "ibv_qp_ex"):
         verbs = with_members(verbs, struct, release)
     for since, member, _ in ADDED["ibv_qp_ex"]:
-        if since > release:         # nor the function that calls it
+        if since > release:         # the function that calls the member
             verbs = replaced(rf"^static inline void ibv_{member}\(.*?^}}\n", "", verbs)
     driver = with_members(driver, "verbs_context_ops", release)
     for since, function, before in ARGUMENTS:
@@ -181,7 +184,8 @@ def headers(build, release, abi):
 
 
 def write_headers(build, release, abi, folder):
-    """The include folder that stands before BUILD's, and flags for compat.h."""
+    """Writes the headers of RELEASE to FOLDER. Returns the compiler's flags: FOLDER
+    comes before the headers of BUILD, and macros tell compat.h what RELEASE lacks."""
     for name, text in headers(build, release, abi).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -193,7 +197,7 @@ def write_headers(build, release, abi, folder):
 # ---- libraries -------------------------------------------------------------
 
 def symbols(library):
-    """Version -> names, of the symbols that a library defines."""
+    """The symbols that a library defines: version -> names."""
     found = {}
     for line in run("readelf", "-W", "--dyn-syms", library).splitlines():
         words = line.split()
@@ -205,7 +209,8 @@ def symbols(library):
 
 
 def stub(build, abi, folder):
-    """A library to link with: the symbols of libibverbs for this private ABI."""
+    """Builds a stub to link with. It has the symbols of a libibverbs with this number
+    of its private interface."""
     text = []
     script = []
     for version, names in sorted(symbols(build / "lib/libibverbs.so").items()):
@@ -230,7 +235,8 @@ def compiler():
 
 
 def build_provider(build, out, name, pool):
-    """The provider for the releases NAME, and its file."""
+    """Builds the provider for NAME, a range of releases such as "45-56". Returns the
+    path of its file."""
     (abi,) = [abi for row, abi in versions.providers() if row == name]
     work = out / "work" / name
     work.mkdir(parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ def setting(name, default=""):
 
 
 def flag(name, *more):
-    """True, False, or one of the other words that are allowed."""
+    """The value of a setting: True, False, or one of the other words allowed."""
     value = setting(name, more[0] if more else "false").lower()
     if value in more:
         return value
@@ -73,7 +73,7 @@ def lines(name):
 # ---- the bundle --------------------------------------------------------------
 
 def fetch(url, target):
-    """The file at the URL, and its SHA-256."""
+    """Saves the file at the URL, and returns its SHA-256."""
     for left in reversed(range(TRIES)):
         digest = hashlib.sha256()
         try:
@@ -111,9 +111,9 @@ def kept_in():
 
 
 def unpack(archive, target):
-    """The only folder of the archive, as the target."""
+    """Unpacks the archive into TARGET, and returns the only folder there."""
     with tarfile.open(archive) as tar:
-        # Python 3.9 of some distributions lacks the filter.
+        # Some distributions' Python 3.9 lacks this filter.
         if hasattr(tarfile, "data_filter"):
             tar.extraction_filter = tarfile.tar_filter
         tar.extractall(target)
@@ -122,7 +122,8 @@ def unpack(archive, target):
 
 
 def bundle(release):
-    """The folder of the release's bundle: fetched, checked and unpacked once."""
+    """The folder of the release's bundle. Fetches, checks and unpacks it if this was
+    not done before."""
     kept = kept_in()
     try:
         kept.mkdir(parents=True, exist_ok=True)
@@ -139,7 +140,8 @@ def bundle(release):
             try:
                 folder.rename(place)
             except OSError:
-                if not place.exists():      # else another job was faster
+                # If it exists now, another job has unpacked the same bundle.
+                if not place.exists():
                     raise
             return place
     except (OSError, EOFError, tarfile.TarError) as error:
@@ -149,14 +151,15 @@ def bundle(release):
 # ---- the run -----------------------------------------------------------------
 
 def allow_kvm():
-    """On a runner of GitHub the user may become root, but may not open /dev/kvm."""
+    """Makes /dev/kvm usable. On a runner of GitHub the user may not open it, but may
+    become root."""
     kvm = Path("/dev/kvm")
     if kvm.exists() and not os.access(kvm, os.R_OK | os.W_OK) and shutil.which("sudo"):
         subprocess.run(["sudo", "-n", "chmod", "a+rw", kvm], check=False)
 
 
 def command(program, report, logs):
-    """The words of "fakernic-lab run"."""
+    """The command "fakernic-lab run" with its arguments."""
     words = [program, "run", "--junit", report, "--out", logs]
     for name, option in (("MACHINES", "-n"), ("IMAGE", "--image")):
         if setting(name):
@@ -173,7 +176,7 @@ def command(program, report, logs):
 
 
 def cell(text):
-    """A text in a cell of a Markdown table."""
+    """TEXT, shortened and escaped for a cell of a Markdown table."""
     text = " ".join(text.split())
     text = text if len(text) <= SHOWN else f"{text[:SHOWN - 3]}..."
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("`", "'")
@@ -195,7 +198,8 @@ def table(report):
 
 
 def tell(variable, text):
-    """Appends to a file that the CI service reads after the step, if it has one."""
+    """Appends TEXT to a file that the CI service reads after the step. VARIABLE is the
+    environment variable that names the file; without it, does nothing."""
     name = os.environ.get(variable)
     if name:
         with open(name, "a", encoding="utf-8") as file:

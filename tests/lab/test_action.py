@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The CI step (ci/action) with a bundle that records its arguments: no machine is
-booted.
+"""The CI step (ci/action). The launcher in the test's bundle boots no machine: it only
+records its arguments.
 """
 
 import functools
@@ -24,7 +24,7 @@ ACTION = Path(__file__).parents[2] / "ci/action"
 PROGRAM = ACTION / "fakernic-action.py"
 NAME = f"fakernic-lab-1.2-{platform.machine()}"
 FAILED = 125
-# Writes its arguments and environment to ran.json, and a report.
+# Writes its arguments and environment to ran.json. Also writes a report.
 LAUNCHER = f"""#!{sys.executable}
 import json, os, sys
 json.dump([sys.argv[1:], dict(os.environ)], open("ran.json", "w"))
@@ -45,7 +45,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 class Step:
-    """A release on a local server, and the step run with it."""
+    """Serves a release on this host, and runs the step with that release."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -69,7 +69,8 @@ class Step:
             f"{digest}  {self.archive.name}\n")
 
     def run(self, **settings):
-        """CompletedProcess of the step; ran.json, summary... are in work/."""
+        """Runs the step, and returns its CompletedProcess. The files that it writes
+        (ran.json, summary and others) are in work/."""
         work = self.folder / "work"
         work.mkdir(exist_ok=True)
         known = {"PATH": os.environ["PATH"], "HOME": str(self.folder / "home"),
@@ -89,14 +90,14 @@ class Step:
         return json.loads(self.left("ran.json"))
 
     def refused(self, **settings):
-        """The one line that a run fails with."""
+        """Runs the step, which has to fail. Returns the one line that it prints."""
         done = self.run(**settings)
         assert done.returncode == FAILED and not done.stdout, done
         (line,) = done.stderr.splitlines()
         return line
 
     def kept(self):
-        """What the step leaves in its cache."""
+        """The names of what the step leaves in its cache."""
         return sorted(path.name for path in
                       (self.folder / "home/.cache/fakernic-bundle").iterdir())
 

@@ -102,7 +102,7 @@ def test_a_report_is_not_written_through_a_link(tmp_path, monkeypatch, precious)
     report = tmp_path / "report.xml"
 
     class FakeLab:
-        nodes, record = (None,), False
+        nodes, record, images = (None,), False, ()
 
         def __enter__(self):
             return self

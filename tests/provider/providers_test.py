@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""providers_test.py PROVIDERS BUILD: TAP of the files that providers.py has made.
+"""providers_test.py PROVIDERS BUILD: checks the files that providers.py has made.
 
-libibverbs finds a provider by its file name, and loads it only if the symbols
-have its number. BUILD is the rdma-core build that they are made of.
+libibverbs finds a provider by its file name, and loads it only if its symbols have
+the number of the private interface. PROVIDERS is the folder of providers.py, BUILD
+the rdma-core build that it used. The results are printed as TAP.
 """
 
 import re
@@ -46,7 +47,7 @@ def read(*command):
 
 
 def check_file(folder, name, abi):
-    """What the loader and libibverbs look at."""
+    """What the dynamic loader and libibverbs check of a provider."""
     library = folder / name / f"libfakernic-rdmav{abi}.so"
     found = [path.name for path in (folder / name).iterdir()]
     if found != [library.name]:
@@ -91,7 +92,7 @@ def check_choice():
 
 
 def check_ranges():
-    """No release has two providers, none between the first and the last has none."""
+    """Each release between the first and the last has exactly one provider."""
     ranges = [tuple(map(int, name.split("-"))) for name, _ in versions.providers()]
     return [f"{before} and {after}" for before, after in zip(ranges, ranges[1:])
             if after[0] != before[1] + 1 or after[0] > after[1]]
@@ -105,7 +106,7 @@ def sizes(work, flags):
 
 
 def check_debian_12(work, build):
-    """The headers that providers.py writes, against those of a real libibverbs."""
+    """The headers that providers.py writes agree with those of a real libibverbs."""
     own = sizes(work, [f"-I{work}/include", f"-I{build}/include"])
     real = sizes(work, [f"-I{DEBIAN_12}", f"-I{build}/include"])
     return [] if own == real else [f"{own} is not {real}"]

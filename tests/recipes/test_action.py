@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every workflow of ci/action/README.md, as it stands there, in a plain Debian with
-the bundle from a local server. A small interpreter of workflows plays GitHub.
+"""Runs each workflow of ci/action/README.md in a plain Debian, with the bundle from a
+local server. A small interpreter of workflows stands in for GitHub.
 """
 
 import functools
@@ -25,7 +25,7 @@ OURS = "OWNER/fakernic/ci/action@v1"
 OF_THE_SERVICE = ("actions/checkout@v4", "actions/upload-artifact@v4")
 EXPRESSION = re.compile(r"\$\{\{ *([\w.]+) *\}\}")
 FILES = ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_PATH", "GITHUB_ENV")
-# A test binary in the manner of those that verbs bindings have: it needs a device.
+# Like the tests of Rust bindings for verbs: it needs a device.
 VERBS_RS = """
 use std::os::raw::{c_char, c_int, c_void};
 use std::ffi::CStr;
@@ -61,7 +61,7 @@ def workflows():
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """The files of a release."""
+    """Serves the files of a release."""
 
     def translate_path(self, path):
         version = (SRC / "VERSION").read_text(encoding="utf-8").strip()
@@ -76,7 +76,7 @@ class Handler(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """Its address."""
+    """Runs a server with a release; its URL."""
     folder = tmp_path_factory.mktemp("release")
     (archive,) = BUNDLES.glob("*.tar.xz")
     (folder / archive.name).symlink_to(archive)
@@ -90,7 +90,7 @@ def server(tmp_path_factory):
 
 
 class Runner:
-    """A runner of GitHub: a user with sudo, and a checkout."""
+    """Stands in for a runner of GitHub: a user who may call sudo, and a checkout."""
 
     def __init__(self, server):
         self.plain = Plain(BASE.with_name("action"))
@@ -108,8 +108,8 @@ class Runner:
         return self.plain.root / CHECKOUT.lstrip("/") / name
 
     def shell(self, script, env=()):
-        """Runs a script; its output. What it leaves in the files of the service
-        holds for the next steps."""
+        """Runs a script, and returns its output. The paths and variables that it
+        writes to the files of the service apply to the next steps."""
         known = {"HOME": "/home/runner", "GITHUB_ACTION_PATH": f"{ACTIONS}/ci/action",
                  **{name: f"{CHECKOUT}/.{name}" for name in FILES},
                  **self.env, **dict(env)}
@@ -131,7 +131,7 @@ class Runner:
         self.env[name] = value
 
     def use(self, inputs):
-        """The steps of our action."""
+        """Runs the steps of our action, and returns their output."""
         action = yaml.safe_load((ACTION / "action.yml").read_text(encoding="utf-8"))
         assert set(inputs) <= set(action["inputs"])
         values = {f"inputs.{name}": str(inputs.get(name, one.get("default", "")))
@@ -148,7 +148,7 @@ class Runner:
         return shown
 
     def run(self, workflow):
-        """The output of the steps of the only job."""
+        """Runs the steps of the workflow's only job, and returns their output."""
         (job,) = workflow["jobs"].values()
         shown = ""
         for step in job["steps"]:

@@ -209,7 +209,7 @@ struct fakernic_set_port_req {
 	__le32 qpn;		/* raw-packet QP that receives what is not
 				 * RoCEv2; 0: none
 				 */
-	__u8 filter;		/* what it receives beside its own MAC */
+	__u8 filter;		/* received besides its own MAC address */
 #define FAKERNIC_FILTER_BROADCAST	FAKERNIC_BITS(0, 0)
 #define FAKERNIC_FILTER_MULTICAST	FAKERNIC_BITS(1, 1)	/* all groups */
 #define FAKERNIC_FILTER_PROMISCUOUS	FAKERNIC_BITS(2, 2)

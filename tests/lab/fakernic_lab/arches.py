@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The architectures of guests: one row each, read by the launcher and the build.
+"""The architectures of guests, in one table for the launcher and the build.
 
 A guest of another architecture than the host's is emulated.
 """
@@ -11,8 +11,9 @@ from .errors import LabError
 
 
 class Arch(NamedTuple):
-    """An architecture. NAME is the word of --arch. DEBIAN names its packages,
-    TRIPLET its folder of libraries and, if it is not the host's, its compiler."""
+    """An architecture. NAME is its name for --arch, DEBIAN the name in Debian's
+    packages. TRIPLET is the name of its folder of libraries, and the prefix of its
+    cross compiler."""
     name: str
     debian: str
     triplet: str
@@ -25,12 +26,12 @@ class Arch(NamedTuple):
 
     @property
     def suffix(self):
-        """What the names of its builds and images end with."""
+        """The end of the names of its builds and images."""
         return "" if self == HOST else f"-{self.name}"
 
     @property
     def wrapper(self):
-        """QEMU with the device, as the package names it."""
+        """The package's name for the QEMU that has the device."""
         return f"{self.qemu}-fakernic"
 
     @property
@@ -59,14 +60,14 @@ FOREIGN = tuple(arch for arch in ARCHES.values() if arch != HOST)
 
 
 def named(text):
-    """The architecture of that name."""
+    """The architecture with the name TEXT."""
     if text not in ARCHES:
         raise LabError(f"--arch {text}: one of {', '.join(ARCHES)}")
     return ARCHES[text]
 
 
 def of_each(text, count):
-    """The architectures of COUNT machines that TEXT names: one name for all, or
+    """The architecture of each of COUNT machines. TEXT is one name for all machines, or
     one for each, separated by commas."""
     found = [named(word) for word in text.split(",")]
     if len(found) == 1:

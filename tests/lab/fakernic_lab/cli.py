@@ -448,7 +448,7 @@ def lab_arguments(options, count):
 # ---- what the commands do --------------------------------------------------
 
 def report_accelerator(chosen):
-    """Reports how the machines that boot these images are run."""
+    """Tells the user if machines that boot the images CHOSEN are emulated."""
     reason = places.why_no_kvm()
     if reason and places.accelerator() == "tcg":
         say(f"no KVM ({reason}): the machines are emulated. They boot in 10 to "

@@ -57,8 +57,8 @@ WANTS_TEXT = "[Unit]\nWants=fakernic-lab.service\n"
 
 
 def common_words(arch=HOST):
-    """Words for the command line of every kernel. rcu_cpu_stall_suppress_at_boot: on a
-    busy host an emulated CPU may stall for a while."""
+    """What every kernel gets in its command line. It suppresses RCU's stall warnings at
+    boot: on a busy host an emulated CPU may stall for a while."""
     return (f"console={arch.console} {arch.append} random.trust_cpu=on "
             "rcupdate.rcu_cpu_stall_suppress_at_boot=1")
 
@@ -80,8 +80,8 @@ def disk(path):
 
 
 class ProjectImage:
-    """The guest of `make build-image`, with one of its kernels; for another
-    architecture that of `make build-ARCH`, which has the main kernel."""
+    """The guest of `make build-image`, with one of its kernels. For another
+    architecture, the guest of `make build-ARCH`, which has only the main kernel."""
 
     boot_timeout_s = 240
     memory = 768                # MiB, the default

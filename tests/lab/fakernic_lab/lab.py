@@ -144,8 +144,8 @@ def prepare_out(folder):
 
 
 def find_qemus(images, wanted):
-    """The command of a QEMU with the device for each architecture of these
-    images, all of which are there. WANTED is a program of the user's."""
+    """For each architecture of these images, the command of a QEMU that has the device.
+    Raises LabError if one is missing. WANTED is a QEMU that the user chose."""
     arches = {image.arch: None for image in images}
     if wanted and len(arches) > 1:
         raise LabError("--qemu is one program, but --arch names several "

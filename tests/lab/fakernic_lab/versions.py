@@ -19,8 +19,8 @@ def rows():
 
 
 def listed(kind, *roles):
-    """The versions of a kind ("kernel", "rdma-core", "qemu") with one of these
-    roles, or with any; in the order of the list."""
+    """The versions of a kind ("kernel", "rdma-core", "qemu") that have one of these
+    roles, in the order of the list. Without roles: all versions of that kind."""
     return tuple(version for row_kind, version, role, _ in rows()
                  if row_kind == kind and (not roles or role in roles))
 
@@ -33,9 +33,9 @@ def providers():
 
 
 def provider_for(libibverbs):
-    """The provider for a library, such as libibverbs.so.1.14.56.1: its path below
-    the folder of providers, or None. Only the name of the library's file, to which
-    libibverbs.so.1 links, has its release."""
+    """The path, below the folder of providers, of the provider for a library, or None.
+    LIBIBVERBS is the file that libibverbs.so.1 links to, such as
+    libibverbs.so.1.14.56.1: only its name has the release."""
     found = LIBIBVERBS.fullmatch(Path(libibverbs).name)
     for name, abi in providers() if found else ():
         first, last = map(int, name.split("-"))
