@@ -442,23 +442,23 @@ static void test_no_ring(Rig *r)
     static const struct {
         const char *words, *why;
     } wrong[] = {
-        { "", "which ring" },
-        { "sq", "which ring" },
-        { "tq 1", "which ring" },
-        { "sq -1", "which ring" },
-        { "sq 4294967296", "which ring" },
+        { "", "select a ring" },
+        { "sq", "select a ring" },
+        { "tq 1", "select a ring" },
+        { "sq -1", "select a ring" },
+        { "sq 4294967296", "select a ring" },
         { "sq 4000", "there is no sq 4000" },
         { "sq 04000", "there is no sq 4000" },
         { "sq 0xfa0", "there is no sq 4000" },
-        { "sq +1", "which ring" },
-        { "sq 0x", "which ring" },
+        { "sq +1", "select a ring" },
+        { "sq 0x", "select a ring" },
         { "cq 4294967295", "there is no cq 4294967295" },
         { "srq 1", "there is no srq 1" },
         { "eq 99", "there is no eq 99" },
         { "eq 1 count=0", "count" },
         { "eq 1 count=257", "count" },
         { "eq 1 from=x", "from=" },
-        { "eq 1 1", "'1' is not" },
+        { "eq 1 1", "'1' is neither" },
     };
     QDict *reply;
 
@@ -1065,7 +1065,7 @@ static void test_removed(void)
     reply = qtest_qmp(m.qts, "{ 'execute': 'qom-get', 'arguments': {"
                       " 'path': %s, 'property': 'x-ring' } }", NIC0);
     g_assert_nonnull(strstr(qdict_get_str(qdict_get_qdict(reply, "error"),
-                                          "desc"), "set it first"));
+                                          "desc"), "select a ring first"));
     qobject_unref(reply);
     machine_stop(&m);
 }
