@@ -400,8 +400,8 @@ int fakernic_poll_cq(struct ib_cq *ibcq, int count, struct ib_wc *wc)
 
 	spin_lock_irqsave(&cq->lock, flags);
 	/*
-	 * Loads dead before the ring. Then all requests that the device
-	 * completed are found in the ring, and none of them is flushed, too.
+	 * Loads dead before the ring. Then the ring has a completion for each
+	 * request that the device completed, and no such request is flushed.
 	 * Pairs with the release in fakernic_cmdq_die_locked().
 	 */
 	dead = smp_load_acquire(&cq->hw.dev->dead);
