@@ -116,7 +116,7 @@ static void run_primary_dead(Pair *p, RoceTime until)
     }
 }
 
-static void rearm_is_answered_by_armed(void)
+static void rearm_is_confirmed_as_armed(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
@@ -183,7 +183,7 @@ static void exhausted_retries_migrate(void)
 
 /* Both send when the path fails. The QP that migrates second gets all its
  * retries again. */
-static void follower_gets_its_tries_anew(void)
+static void second_qp_to_migrate_gets_all_retries(void)
 {
     Pair p;
 
@@ -203,7 +203,7 @@ static void follower_gets_its_tries_anew(void)
 }
 
 /* Both paths fail. The alternate path gets all its retries and its timeout. */
-static void second_path_fails_like_an_only_one(void)
+static void alternate_path_gets_all_retries(void)
 {
     RoceTime end = 4 * roce_retry_ack_ns(14) + 4 * roce_retry_ack_ns(16);
     Pair p;
@@ -221,7 +221,7 @@ static void second_path_fails_like_an_only_one(void)
 }
 
 /* A QP whose peer has not rearmed does not migrate when its retries end. */
-static void rearm_alone_does_not_migrate(void)
+static void unarmed_peer_prevents_migration(void)
 {
     Pair p;
 
@@ -236,7 +236,7 @@ static void rearm_alone_does_not_migrate(void)
     pair_free(&p);
 }
 
-static void software_migrates(void)
+static void software_can_request_migration(void)
 {
     RoceQpAttr attr = { .path_mig_state = FAKERNIC_MIG_MIGRATED };
     Pair p;
@@ -267,7 +267,7 @@ static void software_migrates(void)
 }
 
 /* In REARM, setting MIGRATED only cancels the rearming. */
-static void rearm_can_be_called_off(void)
+static void setting_migrated_cancels_rearming(void)
 {
     RoceQpAttr attr = { .path_mig_state = FAKERNIC_MIG_MIGRATED };
     Pair p;
@@ -282,7 +282,7 @@ static void rearm_can_be_called_off(void)
 }
 
 /* The peer migrates to a wrong path: one event, and its packets are dropped. */
-static void wrong_path_is_refused_once(void)
+static void migration_to_wrong_path_is_reported_once(void)
 {
     RocePacket packet;
     unsigned i;
@@ -312,7 +312,7 @@ static void wrong_path_is_refused_once(void)
 }
 
 /* rdma_rxe always sends MigReq 0, other cards 1. A QP accepts both. */
-static void migrated_qp_takes_either_bit(void)
+static void migrated_qp_accepts_both_values_of_migreq(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_RC, FAKERNIC_QP_UC };
     unsigned i;
@@ -334,7 +334,7 @@ static void migrated_qp_takes_either_bit(void)
 }
 
 /* UC has no retries; its receiver follows the sender. */
-static void uc_follows(void)
+static void uc_receiver_migrates_with_its_sender(void)
 {
     RoceQpAttr attr = { .path_mig_state = FAKERNIC_MIG_MIGRATED };
     Pair p;
@@ -398,7 +398,7 @@ static void bad_attributes_are_refused(void)
 
 /* The path is loaded in RTR and rearmed on the way to RTS, as connection
  * managers do. */
-static void path_is_loaded_while_connecting(void)
+static void alternate_path_is_loaded_in_rtr(void)
 {
     RoceQpAttr attr, alt;
     Pair p;
@@ -423,18 +423,18 @@ static void path_is_loaded_while_connecting(void)
 }
 
 static const Test tests[] = {
-    TEST(rearm_is_answered_by_armed),
+    TEST(rearm_is_confirmed_as_armed),
     TEST(exhausted_retries_migrate),
-    TEST(follower_gets_its_tries_anew),
-    TEST(second_path_fails_like_an_only_one),
-    TEST(rearm_alone_does_not_migrate),
-    TEST(software_migrates),
-    TEST(rearm_can_be_called_off),
-    TEST(wrong_path_is_refused_once),
-    TEST(migrated_qp_takes_either_bit),
-    TEST(uc_follows),
+    TEST(second_qp_to_migrate_gets_all_retries),
+    TEST(alternate_path_gets_all_retries),
+    TEST(unarmed_peer_prevents_migration),
+    TEST(software_can_request_migration),
+    TEST(setting_migrated_cancels_rearming),
+    TEST(migration_to_wrong_path_is_reported_once),
+    TEST(migrated_qp_accepts_both_values_of_migreq),
+    TEST(uc_receiver_migrates_with_its_sender),
     TEST(bad_attributes_are_refused),
-    TEST(path_is_loaded_while_connecting),
+    TEST(alternate_path_is_loaded_in_rtr),
 };
 
 TEST_MAIN(tests)

@@ -131,7 +131,7 @@ static uint64_t atomic_value(const PairHost *h, uint32_t offset)
     return fake_load64(h->memory + offset);
 }
 
-static void masked_ones_arrive(void)
+static void masked_atomics_change_memory(void)
 {
     unsigned i;
 
@@ -163,7 +163,7 @@ static void masked_ones_arrive(void)
     }
 }
 
-static void masked_packets(void)
+static void masked_atomics_have_their_headers(void)
 {
     static const uint8_t want[2][2] = { { 0xd3, 0xd4 }, { 0xf3, 0xf4 } };
     unsigned i;
@@ -198,7 +198,7 @@ static void masked_packets(void)
 }
 
 /* A lost response is repeated, but the addition is executed once. */
-static void masked_ones_are_executed_once(void)
+static void masked_atomics_are_executed_once(void)
 {
     unsigned i;
 
@@ -225,7 +225,7 @@ static void masked_ones_are_executed_once(void)
     }
 }
 
-static void masked_ones_are_refused(void)
+static void bad_masked_atomics_are_refused(void)
 {
     static const struct {
         uint8_t type;
@@ -274,10 +274,10 @@ static const Test tests[] = {
     TEST(masked_swap),
     TEST(masked_add_of_four_bits),
     TEST(masked_add_of_64_bits),
-    TEST(masked_ones_arrive),
-    TEST(masked_packets),
-    TEST(masked_ones_are_executed_once),
-    TEST(masked_ones_are_refused),
+    TEST(masked_atomics_change_memory),
+    TEST(masked_atomics_have_their_headers),
+    TEST(masked_atomics_are_executed_once),
+    TEST(bad_masked_atomics_are_refused),
 };
 
 TEST_MAIN(tests)

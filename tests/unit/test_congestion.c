@@ -66,7 +66,7 @@ static void marked_packet_is_answered_with_a_cnp(void)
     }
 }
 
-static void cnps_keep_their_distance(void)
+static void cnps_have_a_minimum_interval(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
@@ -83,7 +83,7 @@ static void cnps_keep_their_distance(void)
 }
 
 /* A CNP that waited for the wire still keeps its distance to the next one. */
-static void a_cnp_that_waits_keeps_its_distance(void)
+static void delayed_cnp_keeps_the_minimum_interval(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
@@ -101,7 +101,7 @@ static void a_cnp_that_waits_keeps_its_distance(void)
     CHECK_EQ(packet.opcode, ROCE_BTH_CNP);
 }
 
-static void only_ce_is_a_mark(void)
+static void only_ce_causes_a_cnp(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
@@ -118,7 +118,7 @@ static void only_ce_is_a_mark(void)
 }
 
 /* A packet that fails its checks causes no CNP, nor does a CNP. */
-static void no_cnp_for_strangers_and_cnps(void)
+static void bad_packets_and_cnps_cause_no_cnp(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     static const uint8_t zeros[16];
@@ -159,7 +159,7 @@ static uint32_t datagram_qp(PairHost *h)
 }
 
 /* The CNP for a datagram goes to the QP and address that sent it. */
-static void marked_datagram_is_answered(void)
+static void marked_datagram_causes_a_cnp(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
@@ -188,7 +188,7 @@ static void marked_datagram_is_answered(void)
  * A marked datagram to a group is counted. Its sender gets no CNP, as every
  * member would send one.
  */
-static void marked_datagrams_to_groups_are_counted(void)
+static void marked_multicasts_are_counted_without_cnp(void)
 {
     static const uint8_t group[16] = { [10] = 0xff, 0xff, 224, 1, 2, 3 };
     uint8_t buf[ROCE_FRAME_MAX];
@@ -208,7 +208,7 @@ static void marked_datagrams_to_groups_are_counted(void)
     CHECK(!pair_take(&p, &p.b, buf, &packet));
 }
 
-static void cnps_are_judged_like_requests(void)
+static void cnps_are_checked_like_requests(void)
 {
     static const uint8_t zeros[16];
     RocePacket packet;
@@ -308,7 +308,7 @@ static void hyper_increase_needs_time_and_bytes(void)
     CHECK_EQ(d.target_kbps, before + ROCE_DCQCN_HYPER_KBPS);
 }
 
-static void alpha_grows_with_cnps_and_decays_without(void)
+static void alpha_grows_with_cnps_and_decays_over_time(void)
 {
     RoceDcqcn d;
     uint32_t alpha;
@@ -416,18 +416,18 @@ static void only_data_is_ecn_capable(void)
 
 static const Test tests[] = {
     TEST(marked_packet_is_answered_with_a_cnp),
-    TEST(cnps_keep_their_distance),
-    TEST(a_cnp_that_waits_keeps_its_distance),
-    TEST(only_ce_is_a_mark),
-    TEST(no_cnp_for_strangers_and_cnps),
-    TEST(marked_datagram_is_answered),
-    TEST(marked_datagrams_to_groups_are_counted),
-    TEST(cnps_are_judged_like_requests),
+    TEST(cnps_have_a_minimum_interval),
+    TEST(delayed_cnp_keeps_the_minimum_interval),
+    TEST(only_ce_causes_a_cnp),
+    TEST(bad_packets_and_cnps_cause_no_cnp),
+    TEST(marked_datagram_causes_a_cnp),
+    TEST(marked_multicasts_are_counted_without_cnp),
+    TEST(cnps_are_checked_like_requests),
     TEST(failed_qp_sends_no_cnp),
     TEST(first_cnp_halves_the_rate),
     TEST(fast_recovery_then_additive_increase),
     TEST(hyper_increase_needs_time_and_bytes),
-    TEST(alpha_grows_with_cnps_and_decays_without),
+    TEST(alpha_grows_with_cnps_and_decays_over_time),
     TEST(rate_has_a_floor),
     TEST(congested_sender_slows_down_and_recovers),
     TEST(without_dcqcn_a_cnp_is_only_counted),

@@ -27,7 +27,7 @@ static void post(Pair *p, unsigned count)
 
 /* ---- the codes ----------------------------------------------------------- */
 
-static void codes_are_table_46(void)
+static void credit_codes_match_table_46(void)
 {
     static const uint32_t counts[31] = {
         0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384,
@@ -62,7 +62,7 @@ static uint8_t told(Pair *p, uint8_t opcode)
     return packet.aeth.syndrome;
 }
 
-static void answers_tell_the_receives(void)
+static void acks_report_free_receives(void)
 {
     static const uint8_t opcodes[] = {
         FAKERNIC_SQ_RDMA_WRITE, FAKERNIC_SQ_RDMA_READ,
@@ -80,7 +80,7 @@ static void answers_tell_the_receives(void)
     }
 }
 
-static void srq_and_broken_rq(void)
+static void srq_and_failed_rq_report_no_credits(void)
 {
     Pair p;
 
@@ -98,7 +98,7 @@ static void srq_and_broken_rq(void)
 }
 
 /* In the middle of a message, its own receive counts as a credit. */
-static void held_receive_counts(void)
+static void receive_in_use_counts_as_credit(void)
 {
     uint8_t buf[ROCE_FRAME_MAX] = { 0 };
     RocePacket packet;
@@ -117,7 +117,7 @@ static void held_receive_counts(void)
 
 /* The requester sends one message until the peer reports credits, then as many
  * as the peer has receives. */
-static void sends_up_to_the_limit(void)
+static void requester_sends_as_many_as_credits(void)
 {
     uint32_t i;
     PAIR(p, FAKERNIC_QP_RC);
@@ -143,7 +143,7 @@ static void sends_up_to_the_limit(void)
 }
 
 /* A probe finds receives that the peer has not reported. */
-static void late_receives_are_found(void)
+static void probe_detects_new_receives(void)
 {
     RoceTime late;
     uint32_t i;
@@ -167,7 +167,7 @@ static void late_receives_are_found(void)
 }
 
 /* Only the first packet of a long message probes for a receive. */
-static void probe_is_one_packet(void)
+static void credit_probe_is_one_packet(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
@@ -200,7 +200,7 @@ static void probe_is_one_packet(void)
 }
 
 /* Before the peer reports credits, one message is sent as a whole, alone. */
-static void first_message_goes_whole(void)
+static void first_message_is_sent_without_credits(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
@@ -217,7 +217,7 @@ static void first_message_goes_whole(void)
 }
 
 /* A WRITE does not wait for a receive, but keeps its order. */
-static void writes_do_not_wait(void)
+static void writes_need_no_credit(void)
 {
     uint32_t i;
     PAIR(p, FAKERNIC_QP_RC);
@@ -242,7 +242,7 @@ static void writes_do_not_wait(void)
     }
 }
 
-static void write_imm_waits(void)
+static void write_imm_needs_a_credit(void)
 {
     RoceSendWr wr;
     PAIR(p, FAKERNIC_QP_RC);
@@ -262,7 +262,7 @@ static void write_imm_waits(void)
 }
 
 /* Peers that report no credits: 0x1f, as rdma_rxe does, or with an SRQ. */
-static void silent_peers_do_not_limit(void)
+static void peers_without_credits_do_not_limit(void)
 {
     RocePacket packet;
     uint32_t i;
@@ -286,7 +286,7 @@ static void silent_peers_do_not_limit(void)
 }
 
 /* XRC does not wait: its target never reports credits (annex A14). */
-static void xrc_does_not_wait(void)
+static void xrc_needs_no_credit(void)
 {
     uint32_t i;
     PAIR(p, FAKERNIC_QP_XRC_INI);
@@ -365,7 +365,7 @@ static void skip_messages(Pair *p, uint32_t count)
     pair_qp(&p->b)->rs.msn = count;
 }
 
-static void numbers_wrap(void)
+static void credit_limit_wraps(void)
 {
     uint32_t i;
     PAIR(p, FAKERNIC_QP_RC);
@@ -432,7 +432,7 @@ static void mix_under_loss(unsigned lose_a, unsigned lose_b)
     CHECK(!roce_psn_before(roce_psn_add(8, posted - 9), pair_qp(&p.a)->sq.lsn));
 }
 
-static void losses_do_not_break_the_limit(void)
+static void credit_limit_holds_under_loss(void)
 {
     unsigned a, b;
 
@@ -444,7 +444,7 @@ static void losses_do_not_break_the_limit(void)
 }
 
 /* Every frame arrives twice, but no credit counts twice. */
-static void duplicates_do_not_break_the_limit(void)
+static void duplicates_add_no_credit(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     unsigned frames = 0;
@@ -479,23 +479,23 @@ static void duplicates_do_not_break_the_limit(void)
 }
 
 static const Test tests[] = {
-    TEST(codes_are_table_46),
-    TEST(answers_tell_the_receives),
-    TEST(srq_and_broken_rq),
-    TEST(held_receive_counts),
-    TEST(sends_up_to_the_limit),
-    TEST(late_receives_are_found),
-    TEST(probe_is_one_packet),
-    TEST(first_message_goes_whole),
-    TEST(writes_do_not_wait),
-    TEST(write_imm_waits),
-    TEST(silent_peers_do_not_limit),
-    TEST(xrc_does_not_wait),
+    TEST(credit_codes_match_table_46),
+    TEST(acks_report_free_receives),
+    TEST(srq_and_failed_rq_report_no_credits),
+    TEST(receive_in_use_counts_as_credit),
+    TEST(requester_sends_as_many_as_credits),
+    TEST(probe_detects_new_receives),
+    TEST(credit_probe_is_one_packet),
+    TEST(first_message_is_sent_without_credits),
+    TEST(writes_need_no_credit),
+    TEST(write_imm_needs_a_credit),
+    TEST(peers_without_credits_do_not_limit),
+    TEST(xrc_needs_no_credit),
     TEST(unsolicited_ack_lifts_the_limit),
     TEST(wrong_msn_does_not_hang),
-    TEST(numbers_wrap),
-    TEST(losses_do_not_break_the_limit),
-    TEST(duplicates_do_not_break_the_limit),
+    TEST(credit_limit_wraps),
+    TEST(credit_limit_holds_under_loss),
+    TEST(duplicates_add_no_credit),
 };
 
 TEST_MAIN(tests)

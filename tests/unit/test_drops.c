@@ -75,7 +75,7 @@ static void ip_checksum(uint8_t *ip)
     ip[11] = (uint8_t)~sum;
 }
 
-static void frames_that_are_broken(void)
+static void malformed_frames_are_counted(void)
 {
     uint8_t good[ROCE_FRAME_MAX], bad[ROCE_FRAME_MAX];
     RocePacket packet;
@@ -109,7 +109,7 @@ static void frames_that_are_broken(void)
 
 /* ---- drops because of the QP --------------------------------------------- */
 
-static void packets_for_nobody(void)
+static void packets_to_unknown_qps_are_counted(void)
 {
     RocePacket packet;
     PAIR(p, FAKERNIC_QP_RC);
@@ -131,7 +131,7 @@ static void packets_for_nobody(void)
     put_packet(&p, &packet, 4, FAKERNIC_STAT_DROP_QP_STATE);
 }
 
-static void answers_to_nothing(void)
+static void unexpected_responses_are_counted(void)
 {
     static const uint8_t opcodes[] = {
         ROCE_BTH_ACK, ROCE_BTH_READ_RESPONSE_ONLY, ROCE_BTH_ATOMIC_ACK,
@@ -160,7 +160,7 @@ static void answers_to_nothing(void)
 }
 
 /* The first response behind a gap is an implied NAK; the others are stale. */
-static void answers_behind_a_gap(void)
+static void responses_behind_a_gap_are_counted(void)
 {
     RocePacket packet;
     RoceSendWr wr;
@@ -190,7 +190,7 @@ static RocePacket uc_packet(const Pair *p, uint8_t opcode, uint32_t psn)
     return write_packet(p, ROCE_BTH_UC | opcode, psn);
 }
 
-static void uc_messages_that_are_lost(void)
+static void lost_uc_messages_are_counted(void)
 {
     uint8_t data[2 * PAIR_MTU] = { 1 };
     RocePacket packet;
@@ -226,7 +226,7 @@ static void uc_messages_that_are_lost(void)
 }
 
 /* UC has no NAK, so the packet is dropped. */
-static void uc_opcode_that_is_reserved(void)
+static void reserved_uc_opcode_is_counted(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
@@ -260,7 +260,7 @@ static void make_datagram_qp(PairHost *h)
              FAKERNIC_CMD_OK);
 }
 
-static void datagrams_without_a_place(void)
+static void datagrams_without_receive_are_counted(void)
 {
     RocePacket packet;
     PAIR(p, FAKERNIC_QP_RC);
@@ -283,7 +283,7 @@ static void datagrams_without_a_place(void)
     pair_expect_event(&p.b, FAKERNIC_EVENT_QP_FATAL);
 }
 
-static void multicasts_nobody_joined(void)
+static void multicasts_without_member_are_counted(void)
 {
     static const uint8_t group[16] = {
         [10] = 0xff, 0xff, 239, 1, 2, 3,
@@ -316,14 +316,14 @@ static void every_counter_was_reached(void)
 }
 
 static const Test tests[] = {
-    TEST(frames_that_are_broken),
-    TEST(packets_for_nobody),
-    TEST(answers_to_nothing),
-    TEST(answers_behind_a_gap),
-    TEST(uc_messages_that_are_lost),
-    TEST(uc_opcode_that_is_reserved),
-    TEST(datagrams_without_a_place),
-    TEST(multicasts_nobody_joined),
+    TEST(malformed_frames_are_counted),
+    TEST(packets_to_unknown_qps_are_counted),
+    TEST(unexpected_responses_are_counted),
+    TEST(responses_behind_a_gap_are_counted),
+    TEST(lost_uc_messages_are_counted),
+    TEST(reserved_uc_opcode_is_counted),
+    TEST(datagrams_without_receive_are_counted),
+    TEST(multicasts_without_member_are_counted),
     TEST(every_counter_was_reached),
 };
 

@@ -51,7 +51,7 @@ static void endless_init(Pair *p, RoceHostOps *ops, uint8_t type)
 }
 
 /* One call consumes a bounded number, and reports that more is left. */
-static void output_is_bounded(void)
+static void output_per_call_is_bounded(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_RC, FAKERNIC_QP_UC };
     uint8_t buf[ROCE_FRAME_MAX];
@@ -81,7 +81,7 @@ static void output_is_bounded(void)
 }
 
 /* The engine counts the work of one call, and limits it. */
-static void work_is_counted(void)
+static void work_per_call_is_bounded(void)
 {
     const uint64_t most = ROCE_STEPS_PER_OUTPUT + 1 + 2 * ROCE_WQES_PER_TURN;
     uint8_t buf[ROCE_FRAME_MAX];
@@ -105,7 +105,7 @@ static void work_is_counted(void)
 
 /* If the host does not call roce_output() again, roce_tick() clears the overdue
  * deadline, so that the host does not spin. */
-static void tick_clears_the_stall(void)
+static void tick_clears_an_overdue_deadline(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     bool loopback;
@@ -183,7 +183,7 @@ static void single_free(PairHost *h)
 
 /* More work requests without frames than one turn takes: the engine requests
  * the next turn. */
-static void datagram_turns_go_on(void)
+static void datagrams_without_frames_continue_in_next_turn(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_UD, FAKERNIC_QP_RAW_PACKET };
     uint8_t buf[ROCE_FRAME_MAX];
@@ -213,7 +213,7 @@ static void datagram_turns_go_on(void)
 
 /* ---- full tables --------------------------------------------------------- */
 
-static void groups_are_limited(void)
+static void multicast_groups_are_limited(void)
 {
     uint8_t gid[16] = { 0xff, 0x0e };
     PairHost h;
@@ -232,7 +232,7 @@ static void groups_are_limited(void)
     single_free(&h);
 }
 
-static void members_are_limited(void)
+static void members_of_groups_are_limited(void)
 {
     const RoceLimits limits = { .max_qp = 128, .max_mr = 16, .max_pd = 2, .gid_count = 1,
                                 .max_mcast_groups = 1, .max_sends = 1 };
@@ -323,7 +323,7 @@ static void forbidden_requests_are_refused(void)
 }
 
 /* A window binds to regions of its QP's domain only (IBTA 10.6.7.2.3). */
-static void windows_stay_in_their_domain(void)
+static void windows_bind_only_within_their_pd(void)
 {
     RoceMrInit init = {
         .type = FAKERNIC_MR_NULL, .pd = 2,
@@ -352,7 +352,7 @@ static void windows_stay_in_their_domain(void)
 /* ---- frames -------------------------------------------------------------- */
 
 /* A packet of a service that is not its QP's. */
-static void misdirected_packets_are_dropped(void)
+static void packets_of_another_service_are_dropped(void)
 {
     PairHost peer = { .gid = { .type = FAKERNIC_GID_IPV4, .gid = {
         [10] = 0xff, 0xff, 10, 0, 0, 9 } } };
@@ -372,7 +372,7 @@ static void misdirected_packets_are_dropped(void)
     single_free(&p.a);
 }
 
-static void source_port_is_the_address_vectors(void)
+static void udp_source_port_comes_from_address_vector(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RoceSendWr wr;
@@ -397,7 +397,7 @@ static void source_port_is_the_address_vectors(void)
  * request has failed on this side and waits for its turn to complete, so the
  * response is late and must be ignored.
  */
-static void answer_to_a_failed_request_is_ignored(void)
+static void response_to_a_failed_request_is_ignored(void)
 {
     uint8_t data[256] = { 7 };
     RocePacket packet;
@@ -423,18 +423,18 @@ static void answer_to_a_failed_request_is_ignored(void)
 }
 
 static const Test tests[] = {
-    TEST(output_is_bounded),
-    TEST(work_is_counted),
-    TEST(tick_clears_the_stall),
+    TEST(output_per_call_is_bounded),
+    TEST(work_per_call_is_bounded),
+    TEST(tick_clears_an_overdue_deadline),
     TEST(flush_is_bounded),
-    TEST(datagram_turns_go_on),
-    TEST(groups_are_limited),
-    TEST(members_are_limited),
+    TEST(datagrams_without_frames_continue_in_next_turn),
+    TEST(multicast_groups_are_limited),
+    TEST(members_of_groups_are_limited),
     TEST(forbidden_requests_are_refused),
-    TEST(windows_stay_in_their_domain),
-    TEST(misdirected_packets_are_dropped),
-    TEST(source_port_is_the_address_vectors),
-    TEST(answer_to_a_failed_request_is_ignored),
+    TEST(windows_bind_only_within_their_pd),
+    TEST(packets_of_another_service_are_dropped),
+    TEST(udp_source_port_comes_from_address_vector),
+    TEST(response_to_a_failed_request_is_ignored),
 };
 
 TEST_MAIN(tests)

@@ -175,7 +175,7 @@ static void errors_force(Pair *p, uint8_t type, uint8_t status)
  * behind it is flushed. An unreliable QP only fails its send queue, and still
  * receives.
  */
-static void forced_statuses(void)
+static void host_forces_status_of_work_request(void)
 {
     static const uint8_t types[] = {
         FAKERNIC_QP_RC, FAKERNIC_QP_XRC_INI, FAKERNIC_QP_UC, FAKERNIC_QP_UD,
@@ -219,7 +219,7 @@ static void forced_statuses(void)
 }
 
 /* An invalid receive fails the QP. */
-static void receives_at_fault(void)
+static void invalid_receive_fails_qp(void)
 {
     static const uint8_t types[] = {
         FAKERNIC_QP_UD, FAKERNIC_QP_RAW_PACKET, FAKERNIC_QP_UC,
@@ -278,7 +278,7 @@ static void receives_at_fault(void)
 }
 
 /* NOPs and inline data succeed, also more NOPs than one turn takes. */
-static void nops_and_inline(void)
+static void nops_and_inline_data_succeed(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_UD, FAKERNIC_QP_RAW_PACKET,
                                      FAKERNIC_QP_RC };
@@ -319,7 +319,7 @@ static void nops_and_inline(void)
 }
 
 /* A datagram too long for the port's path MTU is dropped without a receive. */
-static void datagram_beyond_the_port(void)
+static void datagram_above_path_mtu_is_dropped(void)
 {
     uint8_t data[2048] = { 0 };
     RocePacket packet;
@@ -375,7 +375,7 @@ static void errors_expect(Pair *p, uint8_t event, uint16_t vendor_err)
 }
 
 /* Rights of the QP, of the key, and memory that cannot be reached. */
-static void requests_refused(void)
+static void requests_without_rights_are_refused(void)
 {
     unsigned i;
 
@@ -447,7 +447,7 @@ static void requests_malformed(void)
 }
 
 /* More than max_dest_rd_atomic of each kind that has an answer. */
-static void too_many_outstanding(void)
+static void requests_above_max_dest_rd_atomic_fail(void)
 {
     unsigned i, n;
 
@@ -466,7 +466,7 @@ static void too_many_outstanding(void)
 }
 
 /* UC has no NAK: a bad message is dropped, and the next one is received. */
-static void uc_loses_bad_messages(void)
+static void uc_drops_bad_messages(void)
 {
     unsigned i;
 
@@ -495,7 +495,7 @@ static void uc_loses_bad_messages(void)
 /* ---- the completer ------------------------------------------------------- */
 
 /* Responses that no correct responder sends. */
-static void impossible_answers(void)
+static void invalid_responses_fail_qp(void)
 {
     static const struct {
         uint8_t request, response, syndrome;
@@ -545,7 +545,7 @@ static void impossible_answers(void)
 }
 
 /* The memory for a READ's data becomes unreachable during the READ. */
-static void answer_without_a_place(void)
+static void read_fails_when_its_memory_is_unreachable(void)
 {
     PAIR(p, FAKERNIC_QP_RC);
 
@@ -637,7 +637,7 @@ static void errors_responder(Pair *p, uint8_t recv_status,
 }
 
 /* IBTA 9.9.2, 9.9.3, 11.6.2: what each end reports and counts. */
-static void both_ends_are_told(void)
+static void both_ends_report_the_error(void)
 {
     static const struct {
         ErrorsEnd end;
@@ -707,17 +707,17 @@ static void both_ends_are_told(void)
 static const Test tests[] = {
     TEST(refused_datagrams_and_frames),
     TEST(refused_requests),
-    TEST(forced_statuses),
-    TEST(receives_at_fault),
-    TEST(nops_and_inline),
-    TEST(datagram_beyond_the_port),
-    TEST(requests_refused),
+    TEST(host_forces_status_of_work_request),
+    TEST(invalid_receive_fails_qp),
+    TEST(nops_and_inline_data_succeed),
+    TEST(datagram_above_path_mtu_is_dropped),
+    TEST(requests_without_rights_are_refused),
     TEST(requests_malformed),
-    TEST(too_many_outstanding),
-    TEST(uc_loses_bad_messages),
-    TEST(impossible_answers),
-    TEST(answer_without_a_place),
-    TEST(both_ends_are_told),
+    TEST(requests_above_max_dest_rd_atomic_fail),
+    TEST(uc_drops_bad_messages),
+    TEST(invalid_responses_fail_qp),
+    TEST(read_fails_when_its_memory_is_unreachable),
+    TEST(both_ends_report_the_error),
 };
 
 TEST_MAIN(tests)

@@ -169,7 +169,7 @@ static void checksums_are_filled_in(void)
     }
 }
 
-static void each_is_filled_in_only_if_asked_for(void)
+static void checksums_are_filled_in_only_on_request(void)
 {
     bool wrong;
 
@@ -189,7 +189,7 @@ static void each_is_filled_in_only_if_asked_for(void)
 }
 
 /* A UDP checksum of 0 is sent as all ones (RFC 768). */
-static void udp_is_never_without(void)
+static void udp_checksum_zero_is_sent_as_ones(void)
 {
     const Shape s = { "UDP", 0, false, 0, true, 2 };
     unsigned i;
@@ -216,7 +216,7 @@ static void udp_is_never_without(void)
 }
 
 /* Changes to a frame after which no TCP or UDP checksum can be computed. */
-static void what_has_none_stays_as_it_is(void)
+static void frames_without_checksum_stay_unchanged(void)
 {
     static const struct {
         const char *name;
@@ -252,7 +252,7 @@ static void what_has_none_stays_as_it_is(void)
 }
 
 /* Every frame is cut at every length, in memory that ends there. */
-static void nothing_is_read_behind_the_end(void)
+static void frame_is_not_read_past_its_end(void)
 {
     const RoceEtherPart part = { .headers = 54, .number = 1, .offset = 1 };
     bool wrong;
@@ -275,7 +275,7 @@ static void nothing_is_read_behind_the_end(void)
     }
 }
 
-static void noise_does_no_harm(void)
+static void random_frames_are_handled_safely(void)
 {
     uint32_t seed = 4711;
     unsigned round, i;
@@ -357,7 +357,7 @@ static void expect_part(PairHost *h, const Shape *s, size_t offset, size_t data)
     }
 }
 
-static void long_segments_are_cut(void)
+static void long_segments_are_split(void)
 {
     static const Shape whole[] = {
         { "IPv4", 0, false, 0, false, 65000 },
@@ -409,7 +409,7 @@ static bool is_draining(const PairHost *h)
 
 /* A draining queue finishes the segment that it has begun, and starts no
  * other. */
-static void begun_segments_are_ended(void)
+static void draining_finishes_the_current_segment(void)
 {
     const Shape s = { "IPv4", 0, false, 0, false, 2500 };
     uint8_t buf[ROCE_FRAME_MAX];
@@ -439,7 +439,7 @@ static void begun_segments_are_ended(void)
 }
 
 /* Each part gets the VLAN tag of the segment. */
-static void parts_have_tags(void)
+static void each_part_has_the_vlan_tag(void)
 {
     static const uint8_t tag[4] = { 0x81, 0x00, 0x20, 0x2a };
     const Shape s = { "IPv4", 0, false, 0, false, 2500 };
@@ -478,7 +478,7 @@ static void parts_have_tags(void)
 }
 
 /* Each call sends one frame, however long the segment is. */
-static void long_segments_take_turns(void)
+static void each_call_sends_one_part(void)
 {
     const Shape s = { "IPv4", 0, false, 0, false, 60000 };
     uint8_t buf[ROCE_FRAME_MAX];
@@ -506,7 +506,7 @@ static void long_segments_take_turns(void)
 }
 
 /* A frame that cannot be cut is dropped, and its send completes. */
-static void what_is_no_segment_is_dropped(void)
+static void invalid_segment_is_dropped_and_completes(void)
 {
     static const struct {
         unsigned shape;
@@ -544,7 +544,7 @@ static void what_is_no_segment_is_dropped(void)
     }
 }
 
-static void longer_than_any_segment_is_an_error(void)
+static void segment_above_the_limit_is_an_error(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     bool loopback;
@@ -558,7 +558,7 @@ static void longer_than_any_segment_is_an_error(void)
 }
 
 /* The guest changes the frame's headers between two parts. */
-static void headers_may_change_meanwhile(void)
+static void headers_may_change_between_parts(void)
 {
     const Shape s = { "IPv4", 0, false, 0, false, 5000 };
     uint8_t buf[ROCE_FRAME_MAX];
@@ -581,7 +581,7 @@ static void headers_may_change_meanwhile(void)
 
 /* ---- raw-packet QPs and checksums ---------------------------------------- */
 
-static void sends_ask_for_checksums(void)
+static void send_flags_request_checksums(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RoceSendWr wr;
@@ -603,7 +603,7 @@ static void sends_ask_for_checksums(void)
     raw_down(&h);
 }
 
-static void receives_tell_of_checksums(void)
+static void completions_report_checksums(void)
 {
     PairHost h;
 
@@ -629,20 +629,20 @@ static void receives_tell_of_checksums(void)
 
 static const Test tests[] = {
     TEST(checksums_are_filled_in),
-    TEST(each_is_filled_in_only_if_asked_for),
-    TEST(udp_is_never_without),
-    TEST(what_has_none_stays_as_it_is),
-    TEST(nothing_is_read_behind_the_end),
-    TEST(noise_does_no_harm),
-    TEST(long_segments_are_cut),
-    TEST(begun_segments_are_ended),
-    TEST(parts_have_tags),
-    TEST(long_segments_take_turns),
-    TEST(what_is_no_segment_is_dropped),
-    TEST(longer_than_any_segment_is_an_error),
-    TEST(headers_may_change_meanwhile),
-    TEST(sends_ask_for_checksums),
-    TEST(receives_tell_of_checksums),
+    TEST(checksums_are_filled_in_only_on_request),
+    TEST(udp_checksum_zero_is_sent_as_ones),
+    TEST(frames_without_checksum_stay_unchanged),
+    TEST(frame_is_not_read_past_its_end),
+    TEST(random_frames_are_handled_safely),
+    TEST(long_segments_are_split),
+    TEST(draining_finishes_the_current_segment),
+    TEST(each_part_has_the_vlan_tag),
+    TEST(each_call_sends_one_part),
+    TEST(invalid_segment_is_dropped_and_completes),
+    TEST(segment_above_the_limit_is_an_error),
+    TEST(headers_may_change_between_parts),
+    TEST(send_flags_request_checksums),
+    TEST(completions_report_checksums),
 };
 
 TEST_MAIN(tests)

@@ -82,7 +82,7 @@ static void ranges_and_regions(void)
     }
 }
 
-static void packets_on_the_wire(void)
+static void flush_packets_have_their_headers(void)
 {
     unsigned i;
 
@@ -114,7 +114,7 @@ static void packets_on_the_wire(void)
 }
 
 /* The FLUSH follows all bytes of the WRITE before it, also after a loss. */
-static void comes_after_earlier_writes(void)
+static void flush_follows_earlier_writes(void)
 {
     unsigned lost, i;
 
@@ -147,7 +147,7 @@ static void comes_after_earlier_writes(void)
 }
 
 /* A lost response is repeated, but nothing is flushed a second time. */
-static void duplicates_are_answered_only(void)
+static void duplicate_flush_gets_only_a_response(void)
 {
     unsigned i;
 
@@ -167,7 +167,7 @@ static void duplicates_are_answered_only(void)
 }
 
 /* Each type needs its access right in the region and in the QP. */
-static void rights(void)
+static void flush_needs_its_access_right(void)
 {
     static const struct {
         uint32_t qp, mr, flush;
@@ -227,7 +227,7 @@ static void rights(void)
 }
 
 /* A range out of bounds, an unknown key, unreachable memory. */
-static void memory_that_is_not_there(void)
+static void flush_of_missing_memory_is_refused(void)
 {
     static const struct {
         uint32_t offset, length, key, flush;
@@ -334,7 +334,7 @@ static void malformed_packets(void)
 }
 
 /* A FLUSH takes one of the resources of READs and atomics. */
-static void outstanding_ones_are_limited(void)
+static void outstanding_flushes_are_limited(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RoceQpAttr attr = { .max_rd_atomic = 0 };
@@ -428,7 +428,7 @@ static const RoceMr *scattered(PairHost *h, uint32_t count, uint32_t *key)
 }
 
 /* Scattered pages are flushed one by one, adjacent pages together. */
-static void pages_of_a_region(void)
+static void adjacent_pages_are_flushed_together(void)
 {
     static const uint64_t pages[] = { 0x10000, 0x30000, 0x31000, 0x20000 };
     RoceMrInit init = {
@@ -467,7 +467,7 @@ static void pages_of_a_region(void)
 }
 
 /* Global visibility takes one barrier, whatever the range. */
-static void one_barrier(void)
+static void global_visibility_takes_one_barrier(void)
 {
     const RoceMr *mr;
     uint32_t key;
@@ -484,7 +484,7 @@ static void one_barrier(void)
 }
 
 /* Absent pages do not take one step each. */
-static void absent_pages(void)
+static void absent_pages_are_skipped_in_few_steps(void)
 {
     RoceMrInit init = {
         .type = FAKERNIC_MR_ON_DEMAND, .page_shift = 12, .pd = 1,
@@ -550,7 +550,7 @@ static uint32_t absent_region(PairHost *h)
  * The engine checks pages of a known chunk one by one. It counts that work, and
  * one step checks at most eight chunks.
  */
-static void absent_pages_are_counted(void)
+static void checks_of_absent_pages_are_counted_and_bounded(void)
 {
     RoceFlushRange range = { .left = CHUNKS * CHUNK_BYTES };
     RoceAccess access = { .pd = 1 };
@@ -580,7 +580,7 @@ static void absent_pages_are_counted(void)
 
 /* roce_output() continues a FLUSH, but only for a part of it, and sets the
  * deadline so that it is called again at once. */
-static void absent_pages_are_looked_at_in_parts(void)
+static void output_continues_flush_in_parts(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     unsigned parts = 0;
@@ -613,7 +613,7 @@ static void absent_pages_are_looked_at_in_parts(void)
 
 /* The null region has nothing to flush. A FLUSH of the whole DMA region is
  * refused, but not one of a range. */
-static void regions_without_bounds(void)
+static void flush_of_unbounded_regions(void)
 {
     RoceMrInit init = {
         .pd = 1, .access = FAKERNIC_ACCESS_FLUSH_GLOBAL |
@@ -669,7 +669,7 @@ static void regions_without_bounds(void)
 /* ---- a FLUSH that takes long --------------------------------------------- */
 
 /* The host does not flush thousands of pages at once for one packet. */
-static void continued_as_answers_are(void)
+static void long_flush_continues_in_later_turns(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RoceFlushRange range;
@@ -706,7 +706,7 @@ static void flush_ended(PairHost *h, bool ok)
  * The host waits for its medium. Requests behind the FLUSH are executed after
  * it, and wait for no timer.
  */
-static void nothing_overtakes(void)
+static void later_requests_wait_for_flush(void)
 {
     RoceSendWr wr;
     unsigned i;
@@ -750,7 +750,7 @@ static void nothing_overtakes(void)
 /*
  * The medium fails: the peer reports an error and executes no later request.
  */
-static void refused_by_the_medium(void)
+static void failed_medium_is_reported_to_peer(void)
 {
     RoceSendWr wr;
     PAIR(p, FAKERNIC_QP_RC);
@@ -781,7 +781,7 @@ static void ask_for_flush(Pair *p)
 }
 
 /* Duplicates arrive during the FLUSH: one response, when it is done. */
-static void asked_for_again_meanwhile(void)
+static void duplicates_during_flush_get_one_response(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
@@ -803,7 +803,7 @@ static void asked_for_again_meanwhile(void)
 
 /* The region or the QP is destroyed, or the QP changes its state, before the
  * FLUSH begins or during it. */
-static void ended_meanwhile(void)
+static void destroyed_object_ends_flush(void)
 {
     RoceSendWr wr;
     unsigned i;
@@ -851,7 +851,7 @@ static void ended_meanwhile(void)
  * The responder's GID is removed during the FLUSH and set again. A FLUSH that
  * has begun ends, and a repeated request gets a response.
  */
-static void gid_gone_meanwhile(void)
+static void flush_survives_removal_of_gid(void)
 {
     static const struct {
         unsigned later, begun;
@@ -905,26 +905,26 @@ static void gid_gone_meanwhile(void)
 
 static const Test tests[] = {
     TEST(ranges_and_regions),
-    TEST(packets_on_the_wire),
-    TEST(comes_after_earlier_writes),
-    TEST(duplicates_are_answered_only),
-    TEST(rights),
-    TEST(memory_that_is_not_there),
+    TEST(flush_packets_have_their_headers),
+    TEST(flush_follows_earlier_writes),
+    TEST(duplicate_flush_gets_only_a_response),
+    TEST(flush_needs_its_access_right),
+    TEST(flush_of_missing_memory_is_refused),
     TEST(malformed_work_requests),
     TEST(malformed_packets),
-    TEST(outstanding_ones_are_limited),
-    TEST(pages_of_a_region),
-    TEST(one_barrier),
-    TEST(absent_pages),
-    TEST(absent_pages_are_counted),
-    TEST(absent_pages_are_looked_at_in_parts),
-    TEST(regions_without_bounds),
-    TEST(continued_as_answers_are),
-    TEST(nothing_overtakes),
-    TEST(refused_by_the_medium),
-    TEST(asked_for_again_meanwhile),
-    TEST(ended_meanwhile),
-    TEST(gid_gone_meanwhile),
+    TEST(outstanding_flushes_are_limited),
+    TEST(adjacent_pages_are_flushed_together),
+    TEST(global_visibility_takes_one_barrier),
+    TEST(absent_pages_are_skipped_in_few_steps),
+    TEST(checks_of_absent_pages_are_counted_and_bounded),
+    TEST(output_continues_flush_in_parts),
+    TEST(flush_of_unbounded_regions),
+    TEST(long_flush_continues_in_later_turns),
+    TEST(later_requests_wait_for_flush),
+    TEST(failed_medium_is_reported_to_peer),
+    TEST(duplicates_during_flush_get_one_response),
+    TEST(destroyed_object_ends_flush),
+    TEST(flush_survives_removal_of_gid),
 };
 
 TEST_MAIN(tests)

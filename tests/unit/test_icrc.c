@@ -64,18 +64,18 @@ static void check_lengths(size_t ip_size)
     }
 }
 
-static void every_length_ipv4(void)
+static void ipv4_icrc_of_every_length(void)
 {
     check_lengths(20);
 }
 
-static void every_length_ipv6(void)
+static void ipv6_icrc_of_every_length(void)
 {
     check_lengths(40);
 }
 
 /* An ACK sent by Soft-RoCE: from the IP header, ICRC last. */
-static void acknowledge_of_soft_roce(void)
+static void icrc_matches_ack_of_soft_roce(void)
 {
     static const uint8_t ip[] = {
         0x45, 0x00, 0x00, 0x30, 0x89, 0xa4, 0x40, 0x00, 0x40, 0x11,
@@ -108,13 +108,13 @@ static void check_bits(size_t ip_size)
     }
 }
 
-static void variant_fields_do_not_count_and_others_do(void)
+static void icrc_ignores_only_variant_fields(void)
 {
     check_bits(20);
     check_bits(40);
 }
 
-static void packet_is_not_written_to(void)
+static void icrc_does_not_change_packet(void)
 {
     uint8_t ip[60], copy[60];
 
@@ -126,11 +126,11 @@ static void packet_is_not_written_to(void)
 }
 
 static const Test tests[] = {
-    TEST(every_length_ipv4),
-    TEST(every_length_ipv6),
-    TEST(acknowledge_of_soft_roce),
-    TEST(variant_fields_do_not_count_and_others_do),
-    TEST(packet_is_not_written_to),
+    TEST(ipv4_icrc_of_every_length),
+    TEST(ipv6_icrc_of_every_length),
+    TEST(icrc_matches_ack_of_soft_roce),
+    TEST(icrc_ignores_only_variant_fields),
+    TEST(icrc_does_not_change_packet),
 };
 
 TEST_MAIN(tests)

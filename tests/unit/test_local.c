@@ -44,7 +44,7 @@ static RoceSendWr inv_wr(uint32_t index, uint32_t key)
 }
 
 /* A key is registered, used and invalidated; its next use fails. */
-static void fast_registration_serves_what_follows(void)
+static void fast_registered_key_works_until_invalidated(void)
 {
     RoceSendWr wr;
     uint32_t key;
@@ -74,7 +74,7 @@ static void fast_registration_serves_what_follows(void)
 }
 
 /* A WRITE may be retransmitted, so it needs its key until the ACK. */
-static void invalidation_waits_for_what_is_in_flight(void)
+static void invalidation_waits_for_outstanding_writes(void)
 {
     RoceSendWr wr;
     uint32_t key;
@@ -95,7 +95,7 @@ static void invalidation_waits_for_what_is_in_flight(void)
     pair_expect(&p.a, FAKERNIC_CQE_LOCAL_INV, 2, FAKERNIC_WC_SUCCESS);
 }
 
-static void bad_keys_fail_the_queue(void)
+static void bad_keys_fail_the_send_queue(void)
 {
     RoceSendWr wr;
     Pair p;
@@ -118,7 +118,7 @@ static void bad_keys_fail_the_queue(void)
 }
 
 /* The peer invalidates a key that it has received; its next WRITE fails. */
-static void send_with_invalidate_ends_a_key(void)
+static void send_with_invalidate_invalidates_key(void)
 {
     const RoceCompletion *c;
     RoceSendWr wr;
@@ -198,7 +198,7 @@ static void bound_window_grants_its_range(void)
 }
 
 /* A type 2 window belongs to its QP and ends with it; a type 1 window stays. */
-static void windows_of_a_destroyed_qp(void)
+static void destroyed_qp_releases_its_type_2_windows(void)
 {
     uint32_t keys[2], other = 0;
     RoceQpInit init = {
@@ -247,7 +247,7 @@ static void windows_of_a_destroyed_qp(void)
     CHECK_EQ(roce_mr_destroy(p.b.r, p.b.key), FAKERNIC_CMD_OK);
 }
 
-static void read_with_invalidate_ends_the_local_key(void)
+static void read_with_invalidate_invalidates_local_key(void)
 {
     RoceSendWr wr;
     uint32_t key;
@@ -272,14 +272,14 @@ static void read_with_invalidate_ends_the_local_key(void)
 }
 
 static const Test tests[] = {
-    TEST(fast_registration_serves_what_follows),
-    TEST(invalidation_waits_for_what_is_in_flight),
-    TEST(bad_keys_fail_the_queue),
-    TEST(send_with_invalidate_ends_a_key),
+    TEST(fast_registered_key_works_until_invalidated),
+    TEST(invalidation_waits_for_outstanding_writes),
+    TEST(bad_keys_fail_the_send_queue),
+    TEST(send_with_invalidate_invalidates_key),
     TEST(invalidating_a_plain_region_is_refused),
     TEST(bound_window_grants_its_range),
-    TEST(windows_of_a_destroyed_qp),
-    TEST(read_with_invalidate_ends_the_local_key),
+    TEST(destroyed_qp_releases_its_type_2_windows),
+    TEST(read_with_invalidate_invalidates_local_key),
 };
 
 TEST_MAIN(tests)

@@ -147,7 +147,7 @@ static void check_look(Roce *r)
 }
 
 /* The test inspects both engines after each frame of a program. */
-static void looks_change_nothing(void)
+static void inspection_changes_no_state(void)
 {
     unsigned frames = 0;
     uint64_t last = 0;
@@ -183,7 +183,7 @@ static void looks_change_nothing(void)
 }
 
 static const Test tests[] = {
-    TEST(looks_change_nothing),
+    TEST(inspection_changes_no_state),
 };
 
 TEST_MAIN(tests)

@@ -177,7 +177,7 @@ static void key_is_index_and_tag(void)
     teardown();
 }
 
-static void index_is_reused_as_late_as_possible(void)
+static void key_index_is_reused_last(void)
 {
     uint32_t first, second, key;
 
@@ -200,7 +200,7 @@ static void index_is_reused_as_late_as_possible(void)
     teardown();
 }
 
-static void destroyed_key_is_gone(void)
+static void destroyed_key_is_refused(void)
 {
     uint32_t key;
 
@@ -214,7 +214,7 @@ static void destroyed_key_is_gone(void)
     teardown();
 }
 
-static void destroy_looks_at_the_index_only(void)
+static void destroy_ignores_the_tag(void)
 {
     uint32_t key;
 
@@ -224,7 +224,7 @@ static void destroy_looks_at_the_index_only(void)
     teardown();
 }
 
-static void reset_forgets_everything(void)
+static void reset_destroys_all_keys(void)
 {
     uint32_t key;
 
@@ -243,7 +243,7 @@ static void reset_forgets_everything(void)
 
 /* Long page lists are freed in parts. The leak check sees that the table frees
  * the rest. */
-static void long_page_lists_go_bit_by_bit(void)
+static void long_page_lists_are_freed_in_parts(void)
 {
     uint32_t key;
 
@@ -324,7 +324,7 @@ static void bad_registrations_are_refused(void)
     teardown();
 }
 
-static void good_registrations_at_the_edges(void)
+static void registrations_at_limits_succeed(void)
 {
     setup();
     check_create(memory_init(UINT64_MAX - 9, 10, 1, ALL), FAKERNIC_CMD_OK);
@@ -340,7 +340,7 @@ static void good_registrations_at_the_edges(void)
 
 /* The host translates pages of device memory. A region of 0 bytes grants no
  * access. */
-static void device_memory(void)
+static void region_of_device_memory(void)
 {
     RoceFlushRange all;
     RoceMrInit init = memory_init(0, 100, 1, ALL);
@@ -372,7 +372,7 @@ static void device_memory(void)
     teardown();
 }
 
-static void rereg_changes_what_it_names(void)
+static void rereg_changes_only_requested_attributes(void)
 {
     RoceMrInit init;
     uint32_t key, same;
@@ -461,7 +461,7 @@ static void region_at_the_end_of_the_address_space(void)
     teardown();
 }
 
-static void rights_are_checked_each_by_itself(void)
+static void each_access_right_is_checked(void)
 {
     static const uint64_t rights[] = { LOCAL, WR, RD, ATOMIC,
                                        FAKERNIC_ACCESS_FLUSH_GLOBAL,
@@ -488,7 +488,7 @@ static void rights_are_checked_each_by_itself(void)
     }
 }
 
-static void first_failure_decides(void)
+static void first_failed_check_sets_the_error(void)
 {
     const RoceMr *mr;
     uint32_t key;
@@ -508,7 +508,7 @@ static void first_failure_decides(void)
 }
 
 /* IBTA C9-88: an access of 0 bytes does not check its key. */
-static void no_bytes_need_no_key(void)
+static void access_of_0_bytes_needs_no_key(void)
 {
     const RoceMr *mr;
 
@@ -554,7 +554,7 @@ static void read_and_write_cross_pages(void)
     teardown();
 }
 
-static void writes_go_upwards(void)
+static void writes_are_in_ascending_order(void)
 {
     uint8_t buf[2 * KIB4] = { 0 };
     uint32_t key;
@@ -574,7 +574,7 @@ static void writes_go_upwards(void)
     teardown();
 }
 
-static void neighbouring_pages_are_one_access(void)
+static void adjacent_pages_are_one_access(void)
 {
     RoceMrInit init;
     uint8_t buf[5 * KIB4];
@@ -597,7 +597,7 @@ static void neighbouring_pages_are_one_access(void)
     teardown();
 }
 
-static void huge_pages(void)
+static void region_of_huge_pages(void)
 {
     const uint64_t gib = 1ull << 30, iova = 5 * gib + gib - 8;
     RoceMrInit init;
@@ -622,7 +622,7 @@ static void huge_pages(void)
     teardown();
 }
 
-static void zero_based_counts_from_the_first_byte(void)
+static void zero_based_region_starts_at_0(void)
 {
     uint8_t buf[KIB4];
     uint32_t key;
@@ -638,7 +638,7 @@ static void zero_based_counts_from_the_first_byte(void)
     teardown();
 }
 
-static void dma_region_is_all_dma_addresses(void)
+static void dma_region_covers_all_dma_addresses(void)
 {
     RoceMrInit init = { .type = FAKERNIC_MR_DMA, .pd = PD,
                         .access = A(LOCAL | WR) };
@@ -665,7 +665,7 @@ static void dma_region_is_all_dma_addresses(void)
     teardown();
 }
 
-static void null_region_reads_zero_and_takes_writes(void)
+static void null_region_reads_zeroes_and_discards_writes(void)
 {
     RoceMrInit init = { .type = FAKERNIC_MR_NULL, .pd = PD,
                         .access = A(LOCAL) };
@@ -687,7 +687,7 @@ static void null_region_reads_zero_and_takes_writes(void)
     teardown();
 }
 
-static void atomic_reaches_its_eight_bytes(void)
+static void atomic_changes_8_aligned_bytes(void)
 {
     RoceAtomic op = { .opcode = FAKERNIC_SQ_ATOMIC_FETCH_ADD,
                       .swap_or_add = 3 };
@@ -758,7 +758,7 @@ static uint8_t sge_byte(uint64_t offset)
                          : pattern(4 * KIB4 - 7 + offset - 5100);
 }
 
-static void gather_from_any_offset(void)
+static void gather_from_every_offset(void)
 {
     static const size_t sizes[] = { 1, 99, 100, 101, 1024, 4096, SGE_TOTAL };
     uint8_t buf[SGE_TOTAL];
@@ -804,7 +804,7 @@ static void scatter_then_gather(void)
     teardown();
 }
 
-static void bad_entries_are_refused(void)
+static void bad_sges_are_refused(void)
 {
     uint8_t buf[SGE_TOTAL];
     RoceSge sge[SGES];
@@ -849,7 +849,7 @@ static void scatter_needs_local_write(void)
     teardown();
 }
 
-static void totals_beyond_32_bits(void)
+static void sge_total_has_64_bits(void)
 {
     RoceSge sge[3] = { { .length = UINT32_MAX }, { .length = UINT32_MAX },
                        { .length = 2 } };
@@ -887,7 +887,7 @@ static void check_reg(RoceSendWr wr, uint16_t want)
     CHECK(wr.reg_mr.pages == NULL);
 }
 
-static void fast_reg_lives_through_its_states(void)
+static void fast_reg_key_passes_all_states(void)
 {
     uint8_t buf[KIB4];
     uint32_t key;
@@ -1097,7 +1097,7 @@ static void type_2_window_belongs_to_its_qp(void)
 }
 
 /* Destroying a QP frees a bounded number of windows at a time. */
-static void windows_of_a_qp_go_bit_by_bit(void)
+static void windows_of_a_qp_are_freed_in_parts(void)
 {
     uint32_t mr, other, mw[5];
 
@@ -1196,7 +1196,7 @@ static void bad_bindings_are_refused(void)
     teardown();
 }
 
-static void bound_region_stays(void)
+static void region_with_windows_is_not_destroyed(void)
 {
     RoceMrInit init = { .access = A(LOCAL) };
     uint32_t fast, mr, mw;
@@ -1262,47 +1262,47 @@ static void unknown_window_types_are_refused(void)
 
 static const Test tests[] = {
     TEST(key_is_index_and_tag),
-    TEST(index_is_reused_as_late_as_possible),
-    TEST(destroyed_key_is_gone),
-    TEST(destroy_looks_at_the_index_only),
-    TEST(reset_forgets_everything),
-    TEST(long_page_lists_go_bit_by_bit),
+    TEST(key_index_is_reused_last),
+    TEST(destroyed_key_is_refused),
+    TEST(destroy_ignores_the_tag),
+    TEST(reset_destroys_all_keys),
+    TEST(long_page_lists_are_freed_in_parts),
     TEST(pd_users_are_counted),
     TEST(bad_registrations_are_refused),
-    TEST(good_registrations_at_the_edges),
-    TEST(device_memory),
-    TEST(rereg_changes_what_it_names),
+    TEST(registrations_at_limits_succeed),
+    TEST(region_of_device_memory),
+    TEST(rereg_changes_only_requested_attributes),
     TEST(refused_rereg_changes_nothing),
     TEST(bounds_do_not_wrap),
     TEST(region_at_the_end_of_the_address_space),
-    TEST(rights_are_checked_each_by_itself),
-    TEST(first_failure_decides),
-    TEST(no_bytes_need_no_key),
+    TEST(each_access_right_is_checked),
+    TEST(first_failed_check_sets_the_error),
+    TEST(access_of_0_bytes_needs_no_key),
     TEST(read_and_write_cross_pages),
-    TEST(writes_go_upwards),
-    TEST(neighbouring_pages_are_one_access),
-    TEST(huge_pages),
-    TEST(zero_based_counts_from_the_first_byte),
-    TEST(dma_region_is_all_dma_addresses),
-    TEST(null_region_reads_zero_and_takes_writes),
-    TEST(atomic_reaches_its_eight_bytes),
+    TEST(writes_are_in_ascending_order),
+    TEST(adjacent_pages_are_one_access),
+    TEST(region_of_huge_pages),
+    TEST(zero_based_region_starts_at_0),
+    TEST(dma_region_covers_all_dma_addresses),
+    TEST(null_region_reads_zeroes_and_discards_writes),
+    TEST(atomic_changes_8_aligned_bytes),
     TEST(unreachable_memory_is_reported),
-    TEST(gather_from_any_offset),
+    TEST(gather_from_every_offset),
     TEST(scatter_then_gather),
-    TEST(bad_entries_are_refused),
+    TEST(bad_sges_are_refused),
     TEST(scatter_needs_local_write),
-    TEST(totals_beyond_32_bits),
-    TEST(fast_reg_lives_through_its_states),
+    TEST(sge_total_has_64_bits),
+    TEST(fast_reg_key_passes_all_states),
     TEST(bad_fast_registrations_are_refused),
     TEST(invalidation_by_owner_and_peer),
     TEST(type_1_window_binds_and_rebinds),
     TEST(type_1_window_unbinds_with_length_0),
     TEST(type_1_window_is_found_by_index),
     TEST(type_2_window_belongs_to_its_qp),
-    TEST(windows_of_a_qp_go_bit_by_bit),
+    TEST(windows_of_a_qp_are_freed_in_parts),
     TEST(zero_based_window),
     TEST(bad_bindings_are_refused),
-    TEST(bound_region_stays),
+    TEST(region_with_windows_is_not_destroyed),
     TEST(window_on_the_dma_region),
     TEST(unknown_window_types_are_refused),
 };

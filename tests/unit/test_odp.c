@@ -19,7 +19,7 @@
 
 /* ---- the table ----------------------------------------------------------- */
 
-static void table_finds_what_was_set(void)
+static void table_finds_pages_that_were_set(void)
 {
     RoceOdp *odp = roce_odp_new(4, 4, 8, 0);
     uint64_t page;
@@ -54,7 +54,7 @@ static uint32_t odp_random(uint32_t below)
 #define MODEL_KEYS 23u
 
 /* A full table drops exactly its oldest chunk. A queue is the model. */
-static void table_is_bounded(void)
+static void full_table_drops_oldest_chunk(void)
 {
     RoceOdp *odp = roce_odp_new(MODEL_CHUNKS, 4, 4, 0);
     uint32_t queue[MODEL_CHUNKS], oldest = 0, step, i, key;
@@ -342,7 +342,7 @@ static void bad_updates_are_refused(void)
 }
 
 /* A report in parts wakes no waiter of a later page. Its work is counted. */
-static void updates_come_in_pieces(void)
+static void partial_update_wakes_no_later_waiter(void)
 {
     enum { PAGES = 1200, PIECE = 500 };
     uint64_t pages[PAGES], work;
@@ -383,7 +383,7 @@ static void updates_come_in_pieces(void)
 }
 
 /* A window needs the pages of its region, and an on-demand region has none. */
-static void windows_are_refused(void)
+static void windows_on_odp_regions_are_refused(void)
 {
     uint32_t key;
     RoceSendWr wr;
@@ -407,7 +407,7 @@ static void windows_are_refused(void)
 /* ---- the requester ------------------------------------------------------- */
 
 /* Without the page no packet is sent and no retry counted, however long. */
-static void sends_wait_for_their_data(void)
+static void sends_wait_for_absent_pages(void)
 {
     static const uint8_t types[] = {
         FAKERNIC_QP_RC, FAKERNIC_QP_UC, FAKERNIC_QP_XRC_INI,
@@ -443,7 +443,7 @@ static void sends_wait_for_their_data(void)
 }
 
 /* A page becomes absent in the middle of a message. */
-static void page_gone_in_a_message(void)
+static void page_becomes_absent_during_message(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_RC, FAKERNIC_QP_UC };
     unsigned i;
@@ -472,7 +472,7 @@ static void page_gone_in_a_message(void)
 
 /* A READ or atomic response whose page is absent is dropped. The requester
  * waits for the page and requests the response again. */
-static void answers_wait_for_their_place(void)
+static void responses_wait_for_absent_pages(void)
 {
     RoceSendWr wr;
     PAIR(p, FAKERNIC_QP_RC);
@@ -507,7 +507,7 @@ static void answers_wait_for_their_place(void)
 }
 
 /* A refused page, or the end of the key, ends the wait with an error. */
-static void waiting_sends_may_fail(void)
+static void refused_page_or_key_fails_waiting_send(void)
 {
     unsigned i;
 
@@ -537,7 +537,7 @@ static void waiting_sends_may_fail(void)
  * answer comes, the page was used and is absent again. That answer must fail no
  * later request.
  */
-static void late_refusals_harm_nobody(void)
+static void late_refusal_fails_no_later_request(void)
 {
     RoceSendWr wr;
     uint32_t i;
@@ -560,7 +560,7 @@ static void late_refusals_harm_nobody(void)
 }
 
 /* ERR flushes waiting requests, and RESET ends the wait. */
-static void waiting_qps_change_their_state(void)
+static void err_and_reset_end_the_page_wait(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
     RoceSendWr wr;
@@ -584,7 +584,7 @@ static void waiting_qps_change_their_state(void)
 
 /* ---- the responder ------------------------------------------------------- */
 
-static void receives_wait_for_their_pages(void)
+static void receives_wait_for_absent_pages(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_RC, FAKERNIC_QP_XRC_INI };
     unsigned i;
@@ -616,7 +616,7 @@ static void receives_wait_for_their_pages(void)
 
 /* The RNR timer grows with each NAK, so that a peer with few retries does not
  * use them up. */
-static void waits_grow_while_a_page_is_missing(void)
+static void rnr_timer_grows_while_page_is_absent(void)
 {
     /* Every second entry of table 45, from the attribute on, in us. */
     static const unsigned waits[] = { 640, 1280, 2560, 5120, 10240, 20480,
@@ -665,7 +665,7 @@ static void waits_grow_while_a_page_is_missing(void)
 }
 
 /* Every request of a peer waits for absent pages. Atomics are executed once. */
-static void requests_wait_for_their_pages(void)
+static void requests_wait_for_absent_pages(void)
 {
     static const uint8_t opcodes[] = {
         FAKERNIC_SQ_RDMA_WRITE, FAKERNIC_SQ_RDMA_WRITE_IMM,
@@ -717,7 +717,7 @@ static void requests_wait_for_their_pages(void)
 
 /* The rest of a READ response waits for its page, and so does the ACK of the
  * request behind the READ. */
-static void answer_waits_in_the_middle(void)
+static void read_response_waits_for_page_midway(void)
 {
     RoceSendWr wr;
     PAIR(p, FAKERNIC_QP_RC);
@@ -789,7 +789,7 @@ static void refused_pages_are_an_access_error(void)
  * The host reports the present pages before it refuses the absent one. The
  * first report must not end the wait for the second.
  */
-static void refusals_come_after_other_pages(void)
+static void earlier_page_report_does_not_end_wait(void)
 {
     RoceSendWr wr;
     PAIR(p, FAKERNIC_QP_RC);
@@ -833,7 +833,7 @@ static void writing_needs_a_writable_page(void)
 }
 
 /* FLUSH skips absent pages. */
-static void flush_takes_the_pages_there_are(void)
+static void flush_skips_absent_pages(void)
 {
     RoceSendWr wr;
     PAIR(p, FAKERNIC_QP_RC);
@@ -993,7 +993,7 @@ static void odp_evict(PairHost *h)
  * WRITEs and READs under losses, with pages that come and go and a page table
  * of two chunks for two regions: all complete, in order, with the right bytes.
  */
-static void pages_come_and_go(void)
+static void writes_and_reads_complete_while_pages_change(void)
 {
     static const uint32_t half = PAIR_SIZE / 2;
     unsigned round;
@@ -1056,7 +1056,7 @@ static void pages_come_and_go(void)
 #define FIRST(set) ((uint64_t)(set) << 32)
 
 /* An owner that sets more and more pages displaces only its own. */
-static void nobody_loses_his_share(void)
+static void owner_displaces_only_its_own_pages(void)
 {
     RoceOdp *odp = roce_odp_new(256, 4, 32, 0);
     uint64_t set;
@@ -1119,7 +1119,7 @@ static void odp_flood(RoceOdp *odp, uint32_t region, uint32_t owner,
  * A region takes no pages from another region of the same owner either. A peer
  * may have the key of a region that spans all addresses.
  */
-static void no_region_loses_its_share(void)
+static void region_displaces_only_its_own_pages(void)
 {
     RoceOdp *odp = roce_odp_new(512, 4, 32, 0);
 
@@ -1149,7 +1149,7 @@ static void no_region_loses_its_share(void)
 }
 
 /* A peer's requests for absent pages displace no present page. */
-static void asking_takes_no_pages_away(void)
+static void page_requests_displace_no_present_page(void)
 {
     RoceMrInit other = odp_init(0, UINT64_MAX, ALL);
     RocePacket packet;
@@ -1192,7 +1192,7 @@ static void odp_sender(Pair *p, PairHost *h, uint32_t page)
  * The host has room for two requests. QPs with low numbers request pages that
  * become absent again at once. A QP with a high number still gets its turn.
  */
-static void first_come_first_served(void)
+static void page_requests_are_served_in_order(void)
 {
     const FakePageRequest *request;
     unsigned answers;
@@ -1226,7 +1226,7 @@ static void first_come_first_served(void)
 }
 
 /* Waiters for other pages are not woken. */
-static void woken_for_own_pages_only(void)
+static void waiters_wake_only_for_their_pages(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     bool loopback;
@@ -1295,7 +1295,7 @@ static uint32_t odp_frames(Pair *p)
  * The engine wakes the waiters of a page in parts. Between two parts the next
  * waiter is destroyed, and a QP that waits for another page is added.
  */
-static void crowd_is_woken_in_pieces(void)
+static void many_waiters_are_woken_in_parts(void)
 {
     const uint64_t page = PAIR_MEMORY;
     uint32_t done = 0, calls = 1, frames = 0, gone = 0;
@@ -1328,7 +1328,7 @@ static void crowd_is_woken_in_pieces(void)
 }
 
 /* One refusal fails all waiters of the page, and no later request. */
-static void crowd_is_refused_at_once(void)
+static void refused_page_fails_all_its_waiters(void)
 {
     uint32_t asked;
     Pair p;
@@ -1401,7 +1401,7 @@ static bool odp_serve_two(Pair *p)
 
 /* A packet may be gathered from two chunks per SGE. A share has room for all of
  * them, whatever other regions have. */
-static void share_is_enough_for_a_packet(void)
+static void share_of_pages_suffices_for_a_packet(void)
 {
     uint32_t answers = 0, frames, i;
     RoceSendWr wr;
@@ -1426,7 +1426,7 @@ static void share_is_enough_for_a_packet(void)
 
 /* To refuse a page, the engine must find a place in the table for each waiter.
  * It counts that work and does it in parts. */
-static void places_are_found_in_pieces(void)
+static void refused_waiters_are_found_in_parts(void)
 {
     RocePageUpdate update;
     uint32_t done = 0, i;
@@ -1460,7 +1460,7 @@ static void places_are_found_in_pieces(void)
 
 /* The destruction of a region wakes its waiters in parts, too. A call that
  * cannot wait first finishes the wake-ups that an earlier call left. */
-static void crowd_loses_its_region(void)
+static void destroyed_region_wakes_waiters_in_parts(void)
 {
     const uint64_t page = PAIR_MEMORY;
     RocePageUpdate update;
@@ -1497,7 +1497,7 @@ static void crowd_loses_its_region(void)
 }
 
 /* Once the host has room, the waiting requests are passed on in parts. */
-static void crowd_asks_in_pieces(void)
+static void waiting_page_requests_are_passed_in_parts(void)
 {
     uint64_t work;
     uint32_t calls = 0;
@@ -1523,44 +1523,44 @@ static void crowd_asks_in_pieces(void)
 }
 
 static const Test tests[] = {
-    TEST(crowd_is_woken_in_pieces),
-    TEST(crowd_is_refused_at_once),
-    TEST(places_are_found_in_pieces),
-    TEST(share_is_enough_for_a_packet),
-    TEST(crowd_loses_its_region),
-    TEST(crowd_asks_in_pieces),
-    TEST(nobody_loses_his_share),
-    TEST(no_region_loses_its_share),
-    TEST(asking_takes_no_pages_away),
-    TEST(first_come_first_served),
-    TEST(woken_for_own_pages_only),
-    TEST(table_finds_what_was_set),
-    TEST(table_is_bounded),
+    TEST(many_waiters_are_woken_in_parts),
+    TEST(refused_page_fails_all_its_waiters),
+    TEST(refused_waiters_are_found_in_parts),
+    TEST(share_of_pages_suffices_for_a_packet),
+    TEST(destroyed_region_wakes_waiters_in_parts),
+    TEST(waiting_page_requests_are_passed_in_parts),
+    TEST(owner_displaces_only_its_own_pages),
+    TEST(region_displaces_only_its_own_pages),
+    TEST(page_requests_displace_no_present_page),
+    TEST(page_requests_are_served_in_order),
+    TEST(waiters_wake_only_for_their_pages),
+    TEST(table_finds_pages_that_were_set),
+    TEST(full_table_drops_oldest_chunk),
     TEST(table_clears_ranges),
     TEST(table_counts_chains),
     TEST(table_chains_depend_on_the_seed),
     TEST(bad_regions_are_refused),
     TEST(bad_updates_are_refused),
-    TEST(updates_come_in_pieces),
-    TEST(windows_are_refused),
-    TEST(sends_wait_for_their_data),
-    TEST(page_gone_in_a_message),
-    TEST(answers_wait_for_their_place),
-    TEST(waiting_sends_may_fail),
-    TEST(late_refusals_harm_nobody),
-    TEST(waiting_qps_change_their_state),
-    TEST(receives_wait_for_their_pages),
-    TEST(waits_grow_while_a_page_is_missing),
-    TEST(requests_wait_for_their_pages),
-    TEST(answer_waits_in_the_middle),
+    TEST(partial_update_wakes_no_later_waiter),
+    TEST(windows_on_odp_regions_are_refused),
+    TEST(sends_wait_for_absent_pages),
+    TEST(page_becomes_absent_during_message),
+    TEST(responses_wait_for_absent_pages),
+    TEST(refused_page_or_key_fails_waiting_send),
+    TEST(late_refusal_fails_no_later_request),
+    TEST(err_and_reset_end_the_page_wait),
+    TEST(receives_wait_for_absent_pages),
+    TEST(rnr_timer_grows_while_page_is_absent),
+    TEST(requests_wait_for_absent_pages),
+    TEST(read_response_waits_for_page_midway),
     TEST(refused_pages_are_an_access_error),
-    TEST(refusals_come_after_other_pages),
+    TEST(earlier_page_report_does_not_end_wait),
     TEST(writing_needs_a_writable_page),
-    TEST(flush_takes_the_pages_there_are),
+    TEST(flush_skips_absent_pages),
     TEST(datagrams),
     TEST(frames),
     TEST(implicit_region),
-    TEST(pages_come_and_go),
+    TEST(writes_and_reads_complete_while_pages_change),
 };
 
 TEST_MAIN(tests)

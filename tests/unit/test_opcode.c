@@ -30,7 +30,7 @@ static const struct {
     { 0xe0, ROCE_SERVICE_XRC, BIT(0x13) | BIT(0x14) },
 };
 
-static void services_have_their_opcodes(void)
+static void each_service_has_its_opcodes(void)
 {
     for (unsigned opcode = 0; opcode < 256; opcode++) {
         const RoceOpcodeInfo *info = roce_opcode_info((uint8_t)opcode);
@@ -54,7 +54,7 @@ static const uint8_t rc_sizes[32] = {
     [0x13] = 28, [0x14] = 28, [0x16] = 4, [0x17] = 4, [0x1c] = 20, [0x1d] = 16,
 };
 
-static void header_sizes_are_those_of_the_table(void)
+static void header_sizes_match_ibta_table(void)
 {
     for (unsigned code = 0; code < 32; code++) {
         bool response = code >= 0x0d && code <= 0x12;
@@ -78,7 +78,7 @@ static void header_sizes_are_those_of_the_table(void)
     CHECK_EQ(roce_opcode_info(0x81)->header_size, 0);
 }
 
-static void requests_and_responses(void)
+static void opcodes_are_requests_or_responses(void)
 {
     for (unsigned opcode = 0; opcode < 256; opcode++) {
         const RoceOpcodeInfo *info = roce_opcode_info((uint8_t)opcode);
@@ -108,7 +108,7 @@ static void check_place(uint8_t code, unsigned place)
     }
 }
 
-static void places_in_the_message(void)
+static void opcodes_are_first_middle_last_or_only(void)
 {
     static const uint8_t first[] = { 0x00, 0x06, 0x0d };
     static const uint8_t middle[] = { 0x01, 0x07, 0x0e };
@@ -134,7 +134,7 @@ static void places_in_the_message(void)
     CHECK_EQ(roce_opcode_info(0x81)->flags & ROCE_ONLY, ROCE_ONLY);
 }
 
-static void payload_where_data_may_be(void)
+static void payload_only_in_opcodes_with_data(void)
 {
     static const uint8_t without[] = { 0x0c, 0x11, 0x12, 0x13, 0x14, 0x1c };
 
@@ -149,7 +149,7 @@ static void payload_where_data_may_be(void)
     }
 }
 
-static void operations(void)
+static void opcodes_name_their_operation(void)
 {
     static const uint8_t want[32] = {
         ROCE_OP_SEND, ROCE_OP_SEND, ROCE_OP_SEND, ROCE_OP_SEND, ROCE_OP_SEND,
@@ -176,12 +176,12 @@ static void operations(void)
 }
 
 static const Test tests[] = {
-    TEST(services_have_their_opcodes),
-    TEST(header_sizes_are_those_of_the_table),
-    TEST(requests_and_responses),
-    TEST(places_in_the_message),
-    TEST(payload_where_data_may_be),
-    TEST(operations),
+    TEST(each_service_has_its_opcodes),
+    TEST(header_sizes_match_ibta_table),
+    TEST(opcodes_are_requests_or_responses),
+    TEST(opcodes_are_first_middle_last_or_only),
+    TEST(payload_only_in_opcodes_with_data),
+    TEST(opcodes_name_their_operation),
 };
 
 TEST_MAIN(tests)

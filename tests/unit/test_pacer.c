@@ -46,7 +46,7 @@ static uint64_t run_counting(Pair *p, PairHost *from, PairHost *to)
     }
 }
 
-static void static_rates_are_those_of_ibv_rate(void)
+static void static_rates_match_ibv_rate(void)
 {
     CHECK_EQ(roce_rate_static_kbps(0), 0);
     CHECK_EQ(roce_rate_static_kbps(1), 0);
@@ -86,7 +86,7 @@ static void rate_limit_is_kept(void)
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS), 0);
 }
 
-static void lifting_the_limit_ends_the_wait(void)
+static void removed_rate_limit_ends_the_wait(void)
 {
     RoceQpAttr attr;
     PAIR(p, FAKERNIC_QP_RC);
@@ -131,7 +131,7 @@ static void static_rate_paces_requests_and_read_data(void)
 
 /* The 32 packets up to the one that requests an ACK take longer than the ACK
  * timer. That is no timeout. */
-static void own_slowness_is_no_timeout(void)
+static void paced_sending_is_no_timeout(void)
 {
     PAIR(p, FAKERNIC_QP_RC);
 
@@ -166,7 +166,7 @@ static void ack_timer_starts_with_the_last_packet(void)
 }
 
 /* A slow sender still detects a peer that does not answer. */
-static void slow_sender_still_finds_silence(void)
+static void paced_sender_detects_dead_peer(void)
 {
     PAIR(p, FAKERNIC_QP_RC);
 
@@ -180,7 +180,7 @@ static void slow_sender_still_finds_silence(void)
 }
 
 /* A QP that waits delays neither other QPs nor its own responses. */
-static void nobody_waits_for_a_slow_qp(void)
+static void paced_qp_delays_no_other_qp(void)
 {
     uint32_t slow;
     RoceSendWr wr;
@@ -211,7 +211,7 @@ static void nobody_waits_for_a_slow_qp(void)
 }
 
 /* An ACK before a READ response does not wait with it. */
-static void ack_passes_a_waiting_read_answer(void)
+static void ack_is_not_delayed_by_paced_read_response(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
@@ -284,7 +284,7 @@ static void raw_packets_are_paced(void)
 }
 
 /* A QP that waits for the pacer can be destroyed, reset, or fail. */
-static void waiting_qp_can_go(void)
+static void paced_qp_can_be_destroyed(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_RESET };
     unsigned i;
@@ -316,7 +316,7 @@ static void waiting_qp_can_go(void)
  * A QP waits for the pacer, then for its share of the window. The responses are
  * lost, so its timer must run again.
  */
-static void wait_that_ends_leaves_a_timer(void)
+static void timer_runs_again_after_pacing(void)
 {
     PairHost others[8];
     RoceSendWr wr;
@@ -358,7 +358,7 @@ static void wait_that_ends_leaves_a_timer(void)
 }
 
 /* A QP that fails while it waits for the pacer has no timer any more. */
-static void who_has_failed_has_no_timer(void)
+static void failed_qp_has_no_timer(void)
 {
     RoceSendWr wr;
     PAIR(p, FAKERNIC_QP_XRC_INI);
@@ -382,19 +382,19 @@ static void who_has_failed_has_no_timer(void)
 }
 
 static const Test tests[] = {
-    TEST(static_rates_are_those_of_ibv_rate),
+    TEST(static_rates_match_ibv_rate),
     TEST(rate_limit_is_kept),
-    TEST(lifting_the_limit_ends_the_wait),
+    TEST(removed_rate_limit_ends_the_wait),
     TEST(static_rate_paces_requests_and_read_data),
-    TEST(own_slowness_is_no_timeout),
+    TEST(paced_sending_is_no_timeout),
     TEST(ack_timer_starts_with_the_last_packet),
-    TEST(slow_sender_still_finds_silence),
-    TEST(nobody_waits_for_a_slow_qp),
-    TEST(ack_passes_a_waiting_read_answer),
+    TEST(paced_sender_detects_dead_peer),
+    TEST(paced_qp_delays_no_other_qp),
+    TEST(ack_is_not_delayed_by_paced_read_response),
     TEST(raw_packets_are_paced),
-    TEST(waiting_qp_can_go),
-    TEST(wait_that_ends_leaves_a_timer),
-    TEST(who_has_failed_has_no_timer),
+    TEST(paced_qp_can_be_destroyed),
+    TEST(timer_runs_again_after_pacing),
+    TEST(failed_qp_has_no_timer),
 };
 
 TEST_MAIN(tests)

@@ -75,7 +75,7 @@ static size_t path_frame(Pair *p, const RoceSendWr *wr, uint8_t *buf)
     return len;
 }
 
-static void vlan_of_the_gid(void)
+static void packets_have_the_vlan_of_their_gid(void)
 {
     uint8_t buf[ROCE_FRAME_MAX], copy[ROCE_FRAME_MAX];
     const RoceCompletion *c;
@@ -108,7 +108,7 @@ static void vlan_of_the_gid(void)
 }
 
 /* VLAN 0 is a priority, not a VLAN (IEEE 802.1Q). */
-static void priority_tag(void)
+static void vlan_0_is_a_priority_tag(void)
 {
     uint8_t buf[ROCE_FRAME_MAX], tagged[ROCE_FRAME_MAX];
     const RoceCompletion *c;
@@ -220,7 +220,7 @@ static void udp_source_port(void)
     pair_free(&p);
 }
 
-static void bad_address_vectors(void)
+static void bad_address_vectors_are_refused(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     bool loopback;
@@ -256,7 +256,7 @@ static void bad_address_vectors(void)
 }
 
 /* Only the destination counts a damaged frame. */
-static void damaged_frames(void)
+static void damaged_frames_are_counted_at_destination(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RoceSendWr wr;
@@ -279,7 +279,7 @@ static void damaged_frames(void)
 }
 
 /* A group gets only datagrams, and only to the QPN of groups (IBTA 10.5.2). */
-static void stray_multicast(void)
+static void group_accepts_only_datagrams_to_its_qpn(void)
 {
     static const uint8_t group[16] = {
         [10] = 0xff, 0xff, 224, 0, 0, 5,
@@ -310,7 +310,7 @@ static void stray_multicast(void)
 }
 
 /* A responder whose GID is removed sends nothing, and does not crash. */
-static void gid_gone_under_a_responder(void)
+static void responder_without_gid_sends_nothing(void)
 {
     RoceGid none = { .type = FAKERNIC_GID_NONE };
     RocePacket packet;
@@ -334,7 +334,7 @@ static void gid_gone_under_a_responder(void)
 }
 
 /* A new GID, or a new path of the QP, applies to the next WRITE. */
-static void path_of_the_next_packet(void)
+static void new_path_applies_to_next_packet(void)
 {
     const uint8_t old_mac[6] = { 2, 0, 0, 0, 0, 1 };
     RoceQpAttr attr = { 0 };
@@ -368,16 +368,16 @@ static void path_of_the_next_packet(void)
 }
 
 static const Test tests[] = {
-    TEST(path_of_the_next_packet),
-    TEST(vlan_of_the_gid),
-    TEST(priority_tag),
+    TEST(new_path_applies_to_next_packet),
+    TEST(packets_have_the_vlan_of_their_gid),
+    TEST(vlan_0_is_a_priority_tag),
     TEST(ipv4_header),
     TEST(ipv6_header),
     TEST(udp_source_port),
-    TEST(bad_address_vectors),
-    TEST(damaged_frames),
-    TEST(stray_multicast),
-    TEST(gid_gone_under_a_responder),
+    TEST(bad_address_vectors_are_refused),
+    TEST(damaged_frames_are_counted_at_destination),
+    TEST(group_accepts_only_datagrams_to_its_qpn),
+    TEST(responder_without_gid_sends_nothing),
 };
 
 TEST_MAIN(tests)

@@ -118,7 +118,7 @@ static void bad_values_are_refused(void)
     CHECK_EQ(modify(&p.a, PAIR_RTR_MASK, &attr, &bad), FAKERNIC_CMD_OK);
 }
 
-static void query_tells_what_was_set(void)
+static void query_returns_attributes_that_were_set(void)
 {
     RoceQpAttr attr;
     PAIR(p, FAKERNIC_QP_RC);
@@ -134,7 +134,7 @@ static void query_tells_what_was_set(void)
 }
 
 /* The first PSNs of a QP stay known after traffic, for each direction. */
-static void first_psns_stay(void)
+static void query_returns_first_psns_after_traffic(void)
 {
     RoceQpAttr attr;
     uint32_t bad, psn;
@@ -191,7 +191,7 @@ static void err_flushes_both_queues_in_order(void)
 }
 
 /* Receives ring no doorbell, so a QP in error polls for them. */
-static void err_flushes_what_is_posted_later(void)
+static void err_flushes_receives_posted_later(void)
 {
     PAIR(p, FAKERNIC_QP_RC);
 
@@ -208,7 +208,7 @@ static void err_flushes_what_is_posted_later(void)
  * A QP in error without receives polls less and less often. A receive that is
  * posted later is flushed within the longest interval.
  */
-static void err_backs_off_without_receives(void)
+static void err_polls_less_often_without_receives(void)
 {
     const RoceTime second = 1000000000;
     unsigned ticks = 0;
@@ -231,7 +231,7 @@ static void err_backs_off_without_receives(void)
 }
 
 /* A send doorbell makes an idle QP in ERR poll its receives at once. */
-static void err_looks_at_receives_after_a_send(void)
+static void send_doorbell_in_err_polls_receives(void)
 {
     RoceTime now = 0;
     RoceSendWr wr;
@@ -251,7 +251,7 @@ static void err_looks_at_receives_after_a_send(void)
     CHECK_EQ(roce_deadline(p.a.r), now + FAKERNIC_RQ_FLUSH_INTERVAL_NS);
 }
 
-static void reset_forgets_without_completions(void)
+static void reset_discards_requests_without_completions(void)
 {
     PAIR(p, FAKERNIC_QP_RC);
 
@@ -286,7 +286,7 @@ static void sends_wait_for_rts(void)
 }
 
 /* In RTR the first request causes one event. */
-static void first_request_establishes_communication(void)
+static void first_request_causes_comm_est(void)
 {
     RoceSendWr wr;
     RoceQpAttr attr;
@@ -324,7 +324,7 @@ static void to_rtr(Pair *p, PairHost *h, PairHost *peer)
 }
 
 /* A request with another PSN is not the first one of this connection. */
-static void stale_request_establishes_nothing(void)
+static void stale_request_causes_no_comm_est(void)
 {
     RocePacket packet;
     PAIR(p, FAKERNIC_QP_RC);
@@ -344,7 +344,7 @@ static void stale_request_establishes_nothing(void)
 }
 
 /* UC: the first packet of a message may have any PSN, others must follow. */
-static void uc_message_establishes_communication(void)
+static void uc_message_causes_comm_est(void)
 {
     uint8_t data[PAIR_MTU] = { 0 };
     RocePacket packet;
@@ -433,7 +433,7 @@ static void srq_receives_are_not_flushed(void)
  * The QP is destroyed or reset in the middle of a message. Its receive of the
  * SRQ must be flushed, as nothing else would report it.
  */
-static void srq_receive_is_flushed_with_its_qp(void)
+static void receive_taken_from_srq_is_flushed_with_qp(void)
 {
     unsigned i;
 
@@ -456,7 +456,7 @@ static void srq_receive_is_flushed_with_its_qp(void)
     }
 }
 
-static void empty_srq_is_not_ready(void)
+static void empty_srq_causes_rnr_nak(void)
 {
     RoceRecvWr recv;
     RoceSendWr wr;
@@ -478,7 +478,7 @@ static void empty_srq_is_not_ready(void)
     pair_free(&p);
 }
 
-static void broken_queues_are_fatal(void)
+static void failed_queue_fails_qp(void)
 {
     RoceSendWr wr;
     Pair p;
@@ -517,7 +517,7 @@ static void host_errors_are_reported_once(void)
     pair_expect(&p.a, FAKERNIC_CQE_RECV, 1, FAKERNIC_WC_WR_FLUSH_ERR);
 }
 
-static void numbers_are_reused_late(void)
+static void qp_numbers_are_reused_last(void)
 {
     RoceQpInit init = { .type = FAKERNIC_QP_UD };
     uint32_t first, qpn;
@@ -554,7 +554,7 @@ static void engine_reset_destroys_everything(void)
 }
 
 /* In SQD max_dest_rd_atomic may shrink while READs wait for their response. */
-static void shrunk_grant_still_answers(void)
+static void read_response_survives_reduced_max_dest_rd_atomic(void)
 {
     RoceQpAttr attr = { .max_dest_rd_atomic = 1 };
     uint32_t bad;
@@ -582,7 +582,7 @@ static void shrunk_grant_still_answers(void)
 }
 
 /* A READ waits for a resource. When max_rd_atomic becomes 0, it fails. */
-static void waiting_read_is_refused_without_resources(void)
+static void waiting_read_fails_when_max_rd_atomic_is_0(void)
 {
     RoceQpAttr attr = { .max_rd_atomic = 0 };
     uint32_t bad;
@@ -609,7 +609,7 @@ static void waiting_read_is_refused_without_resources(void)
 }
 
 /* Events of a QP count in its set of counters and in the engine's. */
-static void counters_of_one_qp(void)
+static void qp_counter_set_counts_its_events(void)
 {
     uint64_t mine[FAKERNIC_STAT_COUNT] = { 0 };
     RocePacket packet;
@@ -647,7 +647,7 @@ static void counters_of_one_qp(void)
 }
 
 /* Counters of bytes include everything from Ethernet header to ICRC. */
-static void bytes_of_frames(void)
+static void byte_counters_include_all_headers(void)
 {
     const uint64_t write = 14 + 20 + 8 + 12 + 16 + 64 + 4;
     const uint64_t ack = 14 + 20 + 8 + 12 + 4 + 4;
@@ -666,28 +666,29 @@ static const Test tests[] = {
     TEST(required_attributes_are_required),
     TEST(forbidden_transitions_are_refused),
     TEST(bad_values_are_refused),
-    TEST(query_tells_what_was_set), TEST(first_psns_stay),
+    TEST(query_returns_attributes_that_were_set),
+    TEST(query_returns_first_psns_after_traffic),
     TEST(err_flushes_both_queues_in_order),
-    TEST(err_flushes_what_is_posted_later),
-    TEST(err_backs_off_without_receives),
-    TEST(err_looks_at_receives_after_a_send),
-    TEST(reset_forgets_without_completions),
+    TEST(err_flushes_receives_posted_later),
+    TEST(err_polls_less_often_without_receives),
+    TEST(send_doorbell_in_err_polls_receives),
+    TEST(reset_discards_requests_without_completions),
     TEST(sends_wait_for_rts),
-    TEST(first_request_establishes_communication),
-    TEST(stale_request_establishes_nothing),
-    TEST(uc_message_establishes_communication),
+    TEST(first_request_causes_comm_est),
+    TEST(stale_request_causes_no_comm_est),
+    TEST(uc_message_causes_comm_est),
     TEST(sqd_drains_and_resumes),
     TEST(srq_receives_are_not_flushed),
-    TEST(srq_receive_is_flushed_with_its_qp),
-    TEST(empty_srq_is_not_ready),
-    TEST(broken_queues_are_fatal),
+    TEST(receive_taken_from_srq_is_flushed_with_qp),
+    TEST(empty_srq_causes_rnr_nak),
+    TEST(failed_queue_fails_qp),
     TEST(host_errors_are_reported_once),
-    TEST(numbers_are_reused_late),
+    TEST(qp_numbers_are_reused_last),
     TEST(engine_reset_destroys_everything),
-    TEST(shrunk_grant_still_answers),
-    TEST(waiting_read_is_refused_without_resources),
-    TEST(counters_of_one_qp),
-    TEST(bytes_of_frames),
+    TEST(read_response_survives_reduced_max_dest_rd_atomic),
+    TEST(waiting_read_fails_when_max_rd_atomic_is_0),
+    TEST(qp_counter_set_counts_its_events),
+    TEST(byte_counters_include_all_headers),
 };
 
 TEST_MAIN(tests)

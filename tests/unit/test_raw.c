@@ -37,7 +37,7 @@ static void raw_send(PairHost *h, uint32_t index, uint32_t length)
     roce_post_send(h->r, 0, h->qpn);
 }
 
-static void frames_leave_as_they_are(void)
+static void raw_frames_are_sent_unchanged(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     bool loopback = true;
@@ -55,7 +55,7 @@ static void frames_leave_as_they_are(void)
     raw_free(&h);
 }
 
-static void frames_arrive_as_they_are(void)
+static void raw_frames_are_received_unchanged(void)
 {
     uint8_t frame[1514];
     PairHost h;
@@ -72,7 +72,7 @@ static void frames_arrive_as_they_are(void)
     raw_free(&h);
 }
 
-static void long_frames_are_dropped_not_failed(void)
+static void long_frames_are_dropped_without_error(void)
 {
     uint8_t frame[1514] = { 0 };
     uint8_t buf[ROCE_FRAME_MAX];
@@ -93,7 +93,7 @@ static void long_frames_are_dropped_not_failed(void)
     raw_free(&h);
 }
 
-static void impossible_frames_enter_sqe(void)
+static void invalid_raw_frames_cause_sqe(void)
 {
     static const uint32_t lengths[] = { 0, 13, ROCE_FRAME_MAX + 1 };
     uint8_t buf[ROCE_FRAME_MAX];
@@ -123,7 +123,7 @@ static void only_raw_qps_take_frames(void)
 }
 
 /* The port gets Ethernet frames, and RoCEv2 frames to other addresses. */
-static void what_is_not_ours_goes_to_the_port(void)
+static void frames_for_others_reach_the_port(void)
 {
     uint8_t frame[ROCE_FRAME_MAX] = { [12] = 0x08, 0x06 };
     RocePacket packet;
@@ -149,7 +149,7 @@ static void send_tagged(PairHost *h, uint32_t length, uint16_t tci)
     roce_post_send(h->r, 0, h->qpn);
 }
 
-static void tags_are_put_in(void)
+static void vlan_tags_are_inserted(void)
 {
     static const uint8_t tag[4] = { 0x81, 0x00, 0xa1, 0x23 };
     uint8_t buf[ROCE_FRAME_MAX];
@@ -169,7 +169,7 @@ static void tags_are_put_in(void)
 }
 
 /* The tag of a frame counts for the MTU and for the longest frame. */
-static void tags_count(void)
+static void vlan_tag_counts_for_mtu(void)
 {
     static const struct {
         uint32_t length, mtu;
@@ -209,7 +209,7 @@ static void tags_count(void)
     free(buf);
 }
 
-static void tags_are_taken_off(void)
+static void vlan_tags_are_stripped(void)
 {
     static const struct {
         size_t len;
@@ -255,15 +255,15 @@ static void tags_are_taken_off(void)
 }
 
 static const Test tests[] = {
-    TEST(frames_leave_as_they_are),
-    TEST(frames_arrive_as_they_are),
-    TEST(long_frames_are_dropped_not_failed),
-    TEST(impossible_frames_enter_sqe),
+    TEST(raw_frames_are_sent_unchanged),
+    TEST(raw_frames_are_received_unchanged),
+    TEST(long_frames_are_dropped_without_error),
+    TEST(invalid_raw_frames_cause_sqe),
     TEST(only_raw_qps_take_frames),
-    TEST(tags_are_put_in),
-    TEST(tags_count),
-    TEST(tags_are_taken_off),
-    TEST(what_is_not_ours_goes_to_the_port),
+    TEST(vlan_tags_are_inserted),
+    TEST(vlan_tag_counts_for_mtu),
+    TEST(vlan_tags_are_stripped),
+    TEST(frames_for_others_reach_the_port),
 };
 
 TEST_MAIN(tests)

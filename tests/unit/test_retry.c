@@ -5,7 +5,7 @@
 #include "retry.h"
 
 /* Microseconds, as the table prints them (in ms there). */
-static void rnr_timer_is_table_45(void)
+static void rnr_timer_matches_table_45(void)
 {
     static const uint32_t us[32] = {
         655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960,
@@ -19,7 +19,7 @@ static void rnr_timer_is_table_45(void)
     }
 }
 
-static void ack_timeout_zero_is_never(void)
+static void ack_timeout_0_never_expires(void)
 {
     CHECK_EQ(roce_retry_ack_ns(0), ROCE_TIME_NEVER);
 }
@@ -57,7 +57,7 @@ static RoceRetry started(void)
     return t;
 }
 
-static void timer_runs_from_the_first_packet(void)
+static void timer_starts_with_first_packet(void)
 {
     RoceRetry t = started();
 
@@ -81,7 +81,7 @@ static void timeout_zero_sets_no_timer(void)
     CHECK_EQ(t.deadline, ROCE_TIME_NEVER);
 }
 
-static void progress_restarts_timer_and_tries(void)
+static void progress_restarts_timer_and_retries(void)
 {
     RoceRetry t = started();
 
@@ -94,7 +94,7 @@ static void progress_restarts_timer_and_tries(void)
     CHECK_EQ(t.deadline, ROCE_TIME_NEVER);
 }
 
-static void tries_run_out(void)
+static void retries_are_limited(void)
 {
     RoceRetry t = started();
 
@@ -106,7 +106,7 @@ static void tries_run_out(void)
 }
 
 /* Each sign of loss counts once, until there is progress or a timeout. */
-static void copies_of_a_sign_do_not_count(void)
+static void duplicate_signs_of_loss_count_once(void)
 {
     static const RoceSign signs[] = { ROCE_SIGN_GAP, ROCE_SIGN_NAK };
     unsigned i;
@@ -125,7 +125,7 @@ static void copies_of_a_sign_do_not_count(void)
     }
 }
 
-static void rnr_waits_once(void)
+static void duplicate_rnr_nak_does_not_restart_wait(void)
 {
     RoceRetry t = started();
 
@@ -145,7 +145,7 @@ static void rnr_waits_once(void)
 }
 
 /* The refused packet was not sent again, so a second RNR NAK is a copy. */
-static void rnr_nak_of_nothing_sent_is_a_copy(void)
+static void rnr_nak_before_retransmission_is_a_duplicate(void)
 {
     RoceRetry t = started();
 
@@ -159,7 +159,7 @@ static void rnr_nak_of_nothing_sent_is_a_copy(void)
     CHECK_EQ(roce_retry_rnr(&t, 30000, &patient, 1), ROCE_RNR_WAIT);
 }
 
-static void rnr_seven_is_for_ever(void)
+static void rnr_retry_7_is_unlimited(void)
 {
     RoceQpAttr attr = patient;
     RoceRetry t = started();
@@ -184,7 +184,7 @@ static void progress_ends_an_rnr_wait(void)
     CHECK_EQ(t.rnr_left, 1);
 }
 
-static void pages_are_waited_for_without_a_timer(void)
+static void page_wait_has_no_timer(void)
 {
     RoceRetry t = started();
 
@@ -199,7 +199,7 @@ static void pages_are_waited_for_without_a_timer(void)
     CHECK_EQ(t.mode, ROCE_RETRY_SENDING);
 }
 
-static void own_silence_is_no_timeout(void)
+static void delayed_sending_is_no_timeout(void)
 {
     RoceRetry t = started();
     RoceTime now = t.deadline;
@@ -216,7 +216,7 @@ static void own_silence_is_no_timeout(void)
     CHECK_EQ(roce_retry_expire(&t, t.deadline, true), ROCE_EXPIRY_TIMEOUT);
 }
 
-static void new_path_forgets_the_old(void)
+static void new_path_resets_timer_and_retries(void)
 {
     RoceRetry t = started();
 
@@ -256,7 +256,7 @@ static RoceRetry measured_lossy(void)
     return t;
 }
 
-static void silence_is_probed_without_a_try(void)
+static void probe_uses_no_retry(void)
 {
     RoceTime wait = ROCE_PROBE_FLOOR_NS;
     RoceRetry t = measured_lossy();
@@ -277,7 +277,7 @@ static void silence_is_probed_without_a_try(void)
     CHECK_EQ(roce_retry_expire(&t, t.deadline, true), ROCE_EXPIRY_TIMEOUT);
 }
 
-static void progress_begins_probing_anew(void)
+static void progress_restarts_probing(void)
 {
     RoceRetry t = measured();
 
@@ -289,7 +289,7 @@ static void progress_begins_probing_anew(void)
 
 /* With many packets outstanding the peer would report a loss by NAK, so a
  * silence is no sign of loss. */
-static void a_silence_about_many_is_no_loss(void)
+static void silence_with_many_packets_is_no_loss(void)
 {
     RoceRetry t = measured();
     RoceTime now = t.deadline + 1000;
@@ -306,7 +306,7 @@ static void a_silence_about_many_is_no_loss(void)
 }
 
 /* Before any sign of loss, a silence means that the peer has no CPU time. */
-static void a_clean_path_is_trusted(void)
+static void path_without_losses_is_probed_later(void)
 {
     RoceRetry t = measured();
 
@@ -321,7 +321,7 @@ static void a_clean_path_is_trusted(void)
 
 /* A late timer means that the host was busy, probably for the peer, too. The
  * silence then counts from now on. The local ACK timer does not move. */
-static void silence_while_we_stood_still_is_not_probed(void)
+static void late_timer_does_not_probe(void)
 {
     RoceRetry t = measured();
     RoceTime now = t.deadline + ROCE_LATE_NS + 1;
@@ -362,7 +362,7 @@ static void silence_while_we_stood_still_is_not_probed(void)
  * the peer, on any path: the silence starts again. The local ACK timer does not
  * move.
  */
-static void silence_starts_again_when_nothing_ran(void)
+static void very_late_timer_restarts_silence(void)
 {
     RoceRetry t = measured_lossy();
     RoceTime now = t.deadline;
@@ -383,7 +383,7 @@ static void silence_starts_again_when_nothing_ran(void)
     CHECK_EQ(roce_retry_expire(&t, 1100 + WAIT, true), ROCE_EXPIRY_TIMEOUT);
 }
 
-static void long_trips_are_not_probed_early(void)
+static void long_round_trips_are_not_probed_early(void)
 {
     RoceRetry t = started();
 
@@ -396,7 +396,7 @@ static void long_trips_are_not_probed_early(void)
  * Round trips become longer than the probe interval. After a few probes the
  * interval adapts. Otherwise every round trip would be probed.
  */
-static void probes_teach_patience(void)
+static void probe_interval_adapts_to_longer_round_trips(void)
 {
     RoceRetry t = measured();
     RoceTime now = 1100;
@@ -423,7 +423,7 @@ static void probes_teach_patience(void)
  * One packet in ten is lost and needs three probes. The probe interval must not
  * grow by that for long.
  */
-static void losses_do_not_teach_patience(void)
+static void losses_do_not_lengthen_probe_interval(void)
 {
     RoceRetry t = measured_lossy();
     RoceTime now = 1100;
@@ -447,7 +447,7 @@ static void losses_do_not_teach_patience(void)
 }
 
 /* Karn: a response does not show which of two copies it answers. */
-static void what_is_sent_again_is_not_timed(void)
+static void retransmissions_give_no_round_trip(void)
 {
     RoceRetry t = started();
 
@@ -458,31 +458,31 @@ static void what_is_sent_again_is_not_timed(void)
 }
 
 static const Test tests[] = {
-    TEST(silence_is_probed_without_a_try),
-    TEST(progress_begins_probing_anew),
-    TEST(a_silence_about_many_is_no_loss),
-    TEST(a_clean_path_is_trusted),
-    TEST(silence_while_we_stood_still_is_not_probed),
-    TEST(silence_starts_again_when_nothing_ran),
-    TEST(long_trips_are_not_probed_early),
-    TEST(probes_teach_patience),
-    TEST(losses_do_not_teach_patience),
-    TEST(what_is_sent_again_is_not_timed),
-    TEST(rnr_timer_is_table_45),
-    TEST(ack_timeout_zero_is_never),
+    TEST(probe_uses_no_retry),
+    TEST(progress_restarts_probing),
+    TEST(silence_with_many_packets_is_no_loss),
+    TEST(path_without_losses_is_probed_later),
+    TEST(late_timer_does_not_probe),
+    TEST(very_late_timer_restarts_silence),
+    TEST(long_round_trips_are_not_probed_early),
+    TEST(probe_interval_adapts_to_longer_round_trips),
+    TEST(losses_do_not_lengthen_probe_interval),
+    TEST(retransmissions_give_no_round_trip),
+    TEST(rnr_timer_matches_table_45),
+    TEST(ack_timeout_0_never_expires),
     TEST(ack_timeout_is_in_the_specified_range),
-    TEST(timer_runs_from_the_first_packet),
+    TEST(timer_starts_with_first_packet),
     TEST(timeout_zero_sets_no_timer),
-    TEST(progress_restarts_timer_and_tries),
-    TEST(tries_run_out),
-    TEST(copies_of_a_sign_do_not_count),
-    TEST(rnr_waits_once),
-    TEST(rnr_nak_of_nothing_sent_is_a_copy),
-    TEST(rnr_seven_is_for_ever),
+    TEST(progress_restarts_timer_and_retries),
+    TEST(retries_are_limited),
+    TEST(duplicate_signs_of_loss_count_once),
+    TEST(duplicate_rnr_nak_does_not_restart_wait),
+    TEST(rnr_nak_before_retransmission_is_a_duplicate),
+    TEST(rnr_retry_7_is_unlimited),
     TEST(progress_ends_an_rnr_wait),
-    TEST(pages_are_waited_for_without_a_timer),
-    TEST(own_silence_is_no_timeout),
-    TEST(new_path_forgets_the_old),
+    TEST(page_wait_has_no_timer),
+    TEST(delayed_sending_is_no_timeout),
+    TEST(new_path_resets_timer_and_retries),
 };
 
 TEST_MAIN(tests)

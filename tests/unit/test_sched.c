@@ -48,7 +48,7 @@ static unsigned blocked_drain(Blocked *t)
     return wire;
 }
 
-static void loopback_goes_on_while_the_wire_is_blocked(void)
+static void loopback_continues_while_wire_is_blocked(void)
 {
     Blocked t;
 
@@ -68,7 +68,7 @@ static void loopback_goes_on_while_the_wire_is_blocked(void)
 }
 
 /* A request of the peer is executed; its response waits. */
-static void an_answer_waits_for_the_wire(void)
+static void response_waits_for_blocked_wire(void)
 {
     Blocked t;
 
@@ -86,7 +86,7 @@ static void an_answer_waits_for_the_wire(void)
 }
 
 /* While the wire takes no frame, a probe waits instead of being lost. */
-static void a_probe_waits_for_the_wire(void)
+static void probe_waits_for_blocked_wire(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     bool loopback;
@@ -117,7 +117,7 @@ static void a_probe_waits_for_the_wire(void)
 }
 
 /* A work request without packets completes at once. */
-static void a_local_request_needs_no_wire(void)
+static void request_without_packets_ignores_blocked_wire(void)
 {
     RoceSendWr wr = {
         .index = 5, .opcode = FAKERNIC_SQ_NOP, .flags = FAKERNIC_SQ_SIGNALED,
@@ -132,7 +132,7 @@ static void a_local_request_needs_no_wire(void)
 }
 
 /* A parked QP may get more work, fail, or be destroyed. */
-static void a_parked_qp_is_flushed_and_destroyed(void)
+static void waiting_qp_can_be_flushed_and_destroyed(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
     Blocked t;
@@ -151,7 +151,7 @@ static void a_parked_qp_is_flushed_and_destroyed(void)
 }
 
 /* Datagrams keep their order: one for the wire delays those behind it. */
-static void datagrams_wait_in_order(void)
+static void waiting_datagrams_keep_their_order(void)
 {
     const uint32_t mask = FAKERNIC_QP_ATTR_STATE | FAKERNIC_QP_ATTR_PORT |
                           FAKERNIC_QP_ATTR_QKEY | FAKERNIC_QP_ATTR_PKEY_INDEX;
@@ -220,25 +220,25 @@ static void qps_take_turns(uint32_t length, unsigned count)
     pair_free(&p);
 }
 
-static void short_frames_go_out_together(void)
+static void qps_take_turns_with_short_frames(void)
 {
     qps_take_turns(200, 16);
 }
 
-static void long_messages_take_turns(void)
+static void qps_take_turns_with_long_messages(void)
 {
     qps_take_turns(14 * PAIR_MTU, 1);
 }
 
 static const Test tests[] = {
-    TEST(loopback_goes_on_while_the_wire_is_blocked),
-    TEST(an_answer_waits_for_the_wire),
-    TEST(a_probe_waits_for_the_wire),
-    TEST(a_local_request_needs_no_wire),
-    TEST(a_parked_qp_is_flushed_and_destroyed),
-    TEST(datagrams_wait_in_order),
-    TEST(short_frames_go_out_together),
-    TEST(long_messages_take_turns),
+    TEST(loopback_continues_while_wire_is_blocked),
+    TEST(response_waits_for_blocked_wire),
+    TEST(probe_waits_for_blocked_wire),
+    TEST(request_without_packets_ignores_blocked_wire),
+    TEST(waiting_qp_can_be_flushed_and_destroyed),
+    TEST(waiting_datagrams_keep_their_order),
+    TEST(qps_take_turns_with_short_frames),
+    TEST(qps_take_turns_with_long_messages),
 };
 
 TEST_MAIN(tests)

@@ -39,7 +39,7 @@ static void setup(RoceSendq *sq)
     roce_sendq_reset(sq, FIRST);
 }
 
-static void psns_are_given_out_in_order(void)
+static void psns_are_assigned_in_order(void)
 {
     RoceSendq sq;
 
@@ -60,7 +60,7 @@ static void psns_are_given_out_in_order(void)
     roce_sendq_free(&sq);
 }
 
-static void only_what_was_sent_is_awaited(void)
+static void sendq_awaits_only_sent_psns(void)
 {
     RoceSendq sq;
 
@@ -124,7 +124,7 @@ static void ack_stops_at_a_read(void)
     roce_sendq_free(&sq);
 }
 
-static void rewind_starts_at_the_oldest_unanswered(void)
+static void rewind_starts_at_oldest_unacknowledged(void)
 {
     RoceSendq sq;
     bool progress;
@@ -223,7 +223,7 @@ static void attempts_of_many_parts(void)
 }
 
 /* The ACK of the first transmission arrives during the second one. */
-static void late_ack_overtakes_a_retransmission(void)
+static void late_ack_ends_retransmission(void)
 {
     RoceSendq sq;
     bool progress;
@@ -247,7 +247,7 @@ static void late_ack_overtakes_a_retransmission(void)
 }
 
 /* Data in flight does not include PSNs of READs or acknowledged ones. */
-static void data_in_flight_leaves_reads_out(void)
+static void data_in_flight_excludes_reads(void)
 {
     RoceSendq sq;
     bool progress;
@@ -340,16 +340,16 @@ static void reset_releases_page_lists(void)
 }
 
 static const Test tests[] = {
-    TEST(psns_are_given_out_in_order),
-    TEST(only_what_was_sent_is_awaited),
+    TEST(psns_are_assigned_in_order),
+    TEST(sendq_awaits_only_sent_psns),
     TEST(ack_may_end_inside_a_message),
     TEST(ack_stops_at_a_read),
-    TEST(rewind_starts_at_the_oldest_unanswered),
+    TEST(rewind_starts_at_oldest_unacknowledged),
     TEST(attempts_are_counted_for_each_psn),
     TEST(attempts_end_at_255),
     TEST(attempts_of_many_parts),
-    TEST(late_ack_overtakes_a_retransmission),
-    TEST(data_in_flight_leaves_reads_out),
+    TEST(late_ack_ends_retransmission),
+    TEST(data_in_flight_excludes_reads),
     TEST(psn_window_is_bounded),
     TEST(ring_grows_with_its_entries),
     TEST(reset_releases_page_lists),

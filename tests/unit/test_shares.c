@@ -149,21 +149,21 @@ static void shares(unsigned readers, unsigned turn, unsigned ratio)
 }
 
 /* As in the device: work beyond the budget of a turn waits for the next one. */
-static void writes_beside_reads_in_turns(void)
+static void writes_get_their_share_with_turns(void)
 {
     shares(1, 256, 3);
     shares(READERS, 256, 3);
 }
 
 /* Without turns the window of the READs still limits the wait of a WRITE. */
-static void writes_beside_reads_without_turns(void)
+static void writes_get_their_share_without_turns(void)
 {
     shares(1, UINT32_MAX, 6);
 }
 
 static const Test tests[] = {
-    TEST(writes_beside_reads_in_turns),
-    TEST(writes_beside_reads_without_turns),
+    TEST(writes_get_their_share_with_turns),
+    TEST(writes_get_their_share_without_turns),
 };
 
 TEST_MAIN(tests)

@@ -303,46 +303,46 @@ static void sweep_frames(const char *what)
     }
 }
 
-static void every_frame_lost(void)
+static void loss_of_each_frame_is_handled(void)
 {
     sweep_frames("do=drop");
 }
 
-static void every_frame_twice(void)
+static void duplicate_of_each_frame_is_handled(void)
 {
     sweep_frames("do=duplicate");
 }
 
-static void every_frame_corrupt(void)
+static void corruption_of_each_frame_is_handled(void)
 {
     sweep_frames("do=corrupt");
     sweep_frames("offset=45 mask=0x10 do=corrupt");
 }
 
-static void every_frame_cut(void)
+static void truncation_of_each_frame_is_handled(void)
 {
     sweep_frames("bytes=50 do=truncate");
 }
 
-static void every_frame_marked(void)
+static void ecn_mark_of_each_frame_is_handled(void)
 {
     sweep_frames("do=mark");
 }
 
-static void every_frame_late(void)
+static void delay_of_each_frame_is_handled(void)
 {
     sweep_frames("delay-ns=1000000 do=delay");
     sweep_frames("delay-ns=300000000 do=delay");
 }
 
-static void every_frame_overtaken(void)
+static void reordering_of_each_frame_is_handled(void)
 {
     sweep_frames("by=1 do=reorder");
     sweep_frames("by=3 do=reorder");
 }
 
 /* Each frame is lost, and then the next frame that its side sends. */
-static void every_frame_lost_twice(void)
+static void two_losses_at_each_frame_are_handled(void)
 {
     sweep_frames("do=drop; at=tx after=f1 do=drop");
 }
@@ -390,7 +390,7 @@ static void sweep_access(uint8_t type, bool b, unsigned k)
     pair_free(&s.p);
 }
 
-static void every_access_fails(void)
+static void failure_of_each_access_is_handled(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_RC, FAKERNIC_QP_XRC_INI };
 
@@ -572,7 +572,7 @@ static void sweep_messages(uint8_t type, const Message *messages,
     }
 }
 
-static void only_the_message_hit_is_lost(void)
+static void uc_loses_only_the_message_hit(void)
 {
     static const char *const losses[] = {
         "do=drop", "do=corrupt", "offset=45 mask=0x10 do=corrupt",
@@ -585,7 +585,7 @@ static void only_the_message_hit_is_lost(void)
     }
 }
 
-static void only_the_datagram_hit_is_late_or_twice(void)
+static void fault_affects_only_one_datagram(void)
 {
     sweep_messages(FAKERNIC_QP_UD, ud_messages, "do=duplicate", FATE_TWICE);
     sweep_messages(FAKERNIC_QP_UD, ud_messages, "delay-ns=300000000 do=delay",
@@ -691,7 +691,7 @@ static void sweep_packets(const char *what, Fate fate)
     }
 }
 
-static void uc_takes_what_is_in_order(void)
+static void uc_receives_only_messages_in_order(void)
 {
     sweep_packets("do=duplicate", FATE_TWICE);
     sweep_packets("delay-ns=300000000 do=delay", FATE_LAST);
@@ -699,17 +699,17 @@ static void uc_takes_what_is_in_order(void)
 }
 
 static const Test tests[] = {
-    TEST(every_frame_lost),
-    TEST(every_frame_twice),
-    TEST(every_frame_corrupt),
-    TEST(every_frame_cut),
-    TEST(every_frame_marked),
-    TEST(every_frame_late),
-    TEST(every_frame_overtaken),
-    TEST(every_frame_lost_twice),
-    TEST(every_access_fails),
-    TEST(only_the_message_hit_is_lost),
-    TEST(only_the_datagram_hit_is_late_or_twice),
-    TEST(uc_takes_what_is_in_order),
+    TEST(loss_of_each_frame_is_handled),
+    TEST(duplicate_of_each_frame_is_handled),
+    TEST(corruption_of_each_frame_is_handled),
+    TEST(truncation_of_each_frame_is_handled),
+    TEST(ecn_mark_of_each_frame_is_handled),
+    TEST(delay_of_each_frame_is_handled),
+    TEST(reordering_of_each_frame_is_handled),
+    TEST(two_losses_at_each_frame_are_handled),
+    TEST(failure_of_each_access_is_handled),
+    TEST(uc_loses_only_the_message_hit),
+    TEST(fault_affects_only_one_datagram),
+    TEST(uc_receives_only_messages_in_order),
 };
 TEST_MAIN(tests)

@@ -72,7 +72,7 @@ static size_t put(uint8_t *input, const uint8_t *src, const uint8_t *dst,
     return 2 * size;
 }
 
-static void published_ipv4(void)
+static void published_ipv4_hashes_match(void)
 {
     for (unsigned i = 0; i < TEST_COUNT(ipv4); i++) {
         const Vector4 *v = &ipv4[i];
@@ -84,7 +84,7 @@ static void published_ipv4(void)
     }
 }
 
-static void published_ipv6(void)
+static void published_ipv6_hashes_match(void)
 {
     for (unsigned i = 0; i < TEST_COUNT(ipv6); i++) {
         const Vector6 *v = &ipv6[i];
@@ -96,7 +96,7 @@ static void published_ipv6(void)
     }
 }
 
-static void nothing_is_zero(void)
+static void hash_of_zeroes_is_0(void)
 {
     static const uint8_t zeros[ROCE_TOEPLITZ_INPUT_MAX];
 
@@ -105,7 +105,7 @@ static void nothing_is_zero(void)
 }
 
 /* A single input bit selects the 32 bits of the key that start at it. */
-static void every_bit_has_its_window(void)
+static void each_bit_selects_32_bits_of_the_key(void)
 {
     for (unsigned bit = 0; bit < 8 * ROCE_TOEPLITZ_INPUT_MAX; bit++) {
         uint8_t input[ROCE_TOEPLITZ_INPUT_MAX] = { 0 };
@@ -120,9 +120,9 @@ static void every_bit_has_its_window(void)
 }
 
 static const Test tests[] = {
-    TEST(published_ipv4),
-    TEST(published_ipv6),
-    TEST(nothing_is_zero),
-    TEST(every_bit_has_its_window),
+    TEST(published_ipv4_hashes_match),
+    TEST(published_ipv6_hashes_match),
+    TEST(hash_of_zeroes_is_0),
+    TEST(each_bit_selects_32_bits_of_the_key),
 };
 TEST_MAIN(tests)

@@ -42,7 +42,7 @@ static RoceSendWr datagram_wr(const PairHost *from, const PairHost *to,
     return wr;
 }
 
-static void datagram_arrives_behind_its_header(void)
+static void datagram_arrives_behind_its_grh(void)
 {
     const RoceCompletion *c;
     RoceSendWr wr;
@@ -156,7 +156,7 @@ static void wrong_qkey_is_dropped(void)
 }
 
 /* A refused datagram fails the send queue only: SQE, and back to RTS. */
-static void refused_datagram_enters_sqe(void)
+static void refused_datagram_causes_sqe(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_RTS };
     RoceSendWr wr;
@@ -206,7 +206,7 @@ static void bad_address_vector_is_refused(void)
     pair_free(&p);
 }
 
-static void gsi_is_qp_1_with_its_own_qkey(void)
+static void gsi_is_qp_1_with_well_known_qkey(void)
 {
     RoceSendWr wr;
     Pair p;
@@ -337,7 +337,7 @@ static void datagram_to_group(Pair *p, const uint8_t group[16], uint32_t qpn,
  * A QP that blocks its own multicast datagrams gets neither the device's copy
  * nor one from the wire. Other QPs get both, and it gets those of other QPs.
  */
-static void blocked_qp_gets_no_datagram_of_its_own(void)
+static void blocked_loopback_hides_own_multicasts(void)
 {
     static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 };
     const RoceQpInit init = {
@@ -403,7 +403,7 @@ static void unanswered_begin(Pair *p, uint8_t type)
 }
 
 /* IBTA 9.8.2, 9.8.3: a request completes once it is on the wire. */
-static void unanswered_is_complete_once_it_has_gone(void)
+static void unreliable_send_completes_when_sent(void)
 {
     static const uint8_t types[] = { FAKERNIC_QP_UC, FAKERNIC_QP_UD };
     const RoceQpAttr error = { .state = FAKERNIC_QPS_ERR };
@@ -452,7 +452,7 @@ static void uc_loses_whole_messages(void)
 }
 
 /* After a message that fails half way, the send queue can continue. */
-static void uc_goes_on_after_half_a_message(void)
+static void uc_continues_after_failed_message(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_RTS };
     RoceSendWr wr;
@@ -477,21 +477,21 @@ static void uc_goes_on_after_half_a_message(void)
 }
 
 static const Test tests[] = {
-    TEST(datagram_arrives_behind_its_header),
+    TEST(datagram_arrives_behind_its_grh),
     TEST(datagrams_that_do_not_fit_are_dropped),
     TEST(long_datagram_completes_a_receive_of_an_srq),
     TEST(wrong_qkey_is_dropped),
-    TEST(refused_datagram_enters_sqe),
+    TEST(refused_datagram_causes_sqe),
     TEST(bad_address_vector_is_refused),
-    TEST(gsi_is_qp_1_with_its_own_qkey),
+    TEST(gsi_is_qp_1_with_well_known_qkey),
     TEST(own_gid_is_looped_back),
     TEST(groups_reach_their_members),
     TEST(groups_reach_members_on_the_same_port),
-    TEST(blocked_qp_gets_no_datagram_of_its_own),
+    TEST(blocked_loopback_hides_own_multicasts),
     TEST(uc_delivers_and_completes_at_once),
-    TEST(unanswered_is_complete_once_it_has_gone),
+    TEST(unreliable_send_completes_when_sent),
     TEST(uc_loses_whole_messages),
-    TEST(uc_goes_on_after_half_a_message),
+    TEST(uc_continues_after_failed_message),
 };
 
 TEST_MAIN(tests)

@@ -10,7 +10,7 @@
 
 /* ---- the window itself --------------------------------------------------- */
 
-static void loss_halves_answers_add(void)
+static void loss_halves_window_and_acks_enlarge_it(void)
 {
     RoceWindow w;
     unsigned i;
@@ -33,7 +33,7 @@ static void loss_halves_answers_add(void)
     CHECK_EQ(w.size, 128);
 }
 
-static void small_windows_ask_more_often(void)
+static void small_windows_request_more_acks(void)
 {
     RoceWindow w;
 
@@ -47,7 +47,7 @@ static void small_windows_ask_more_often(void)
     CHECK_EQ(roce_window_ack_every(&w, 32), 1);
 }
 
-static void busy_qps_share(void)
+static void busy_qps_share_the_window(void)
 {
     RoceWindow w;
 
@@ -275,7 +275,7 @@ static void lossy_run(uint8_t opcode, unsigned qps, unsigned count,
     run_free(run);
 }
 
-static void writes_over_a_short_queue(void)
+static void writes_fit_a_short_queue(void)
 {
     lossy_run(FAKERNIC_SQ_RDMA_WRITE, 1, 250, 16);
     lossy_run(FAKERNIC_SQ_RDMA_WRITE, 1, 100, 256);
@@ -283,7 +283,7 @@ static void writes_over_a_short_queue(void)
     lossy_run(FAKERNIC_SQ_RDMA_WRITE, 8, 60, 256);
 }
 
-static void reads_over_a_short_queue(void)
+static void reads_fit_a_short_queue(void)
 {
     lossy_run(FAKERNIC_SQ_RDMA_READ, 1, 250, 16);
     lossy_run(FAKERNIC_SQ_RDMA_READ, 1, 100, 256);
@@ -297,7 +297,7 @@ static void reads_over_a_short_queue(void)
  * The peer answers one request after the other, so the last of eight QPs waits
  * until all the others have their data. Nothing is lost.
  */
-static void long_reads_of_a_slow_peer(void)
+static void long_reads_from_slow_peer_do_not_time_out(void)
 {
     Run *run = run_new(QPS, UINT32_MAX, 5 * FRAME_NS);
 
@@ -343,7 +343,7 @@ static void many_qps_keep_queues_short(void)
 }
 
 /* QPs in error only poll for receives, and take no share of the window. */
-static void qps_in_error_take_no_share(void)
+static void failed_qps_have_no_share_of_window(void)
 {
     unsigned i;
     PAIR(p, FAKERNIC_QP_RC);
@@ -363,14 +363,14 @@ static void qps_in_error_take_no_share(void)
 }
 
 static const Test tests[] = {
-    TEST(loss_halves_answers_add),
-    TEST(busy_qps_share),
-    TEST(small_windows_ask_more_often),
-    TEST(writes_over_a_short_queue),
-    TEST(reads_over_a_short_queue),
-    TEST(long_reads_of_a_slow_peer),
+    TEST(loss_halves_window_and_acks_enlarge_it),
+    TEST(busy_qps_share_the_window),
+    TEST(small_windows_request_more_acks),
+    TEST(writes_fit_a_short_queue),
+    TEST(reads_fit_a_short_queue),
+    TEST(long_reads_from_slow_peer_do_not_time_out),
     TEST(many_qps_keep_queues_short),
-    TEST(qps_in_error_take_no_share),
+    TEST(failed_qps_have_no_share_of_window),
 };
 
 TEST_MAIN(tests)

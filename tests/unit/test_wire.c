@@ -286,7 +286,7 @@ static unsigned reencode_pcap(const char *directory, const char *name)
     return count;
 }
 
-static void frames_of_others_reencode_byte_for_byte(void)
+static void captured_frames_reencode_byte_for_byte(void)
 {
     const char *directory = getenv("ROCE_WIRE_DIR");
     FILE *file = golden_open();
@@ -514,7 +514,7 @@ static void same_on_a_head(const RocePacket *p)
     CHECK_MEM(on_head, whole, len);
 }
 
-static void heads_make_the_same_headers(void)
+static void prepared_headers_match_encoded_ones(void)
 {
     for (unsigned opcode = 0; opcode < 256; opcode++) {
         if (roce_opcode_info((uint8_t)opcode)->service == ROCE_SERVICE_NONE) {
@@ -586,7 +586,7 @@ static void ipv4_checksum(uint8_t *ip)
     ip[11] = (uint8_t)~sum;
 }
 
-static void truncated_anywhere_is_refused(void)
+static void frames_truncated_anywhere_are_refused(void)
 {
     static uint8_t buf[ROCE_FRAME_MAX];
 
@@ -614,7 +614,7 @@ static bool may_change(size_t at, uint8_t network_type)
     return at < 12 || at == UDP + 6 || at == UDP + 7 || at == BTH + 4;
 }
 
-static void flipped_bits_are_noticed(void)
+static void flipped_bits_are_detected(void)
 {
     static uint8_t buf[ROCE_FRAME_MAX];
 
@@ -638,7 +638,7 @@ static void flipped_bits_are_noticed(void)
 }
 
 /* Random packets with a valid ICRC: only the decoder's checks stop them. */
-static void sealed_nonsense_stays_in_bounds(void)
+static void random_packets_with_valid_icrc_stay_in_bounds(void)
 {
     static uint8_t buf[ROCE_FRAME_MAX];
     unsigned taken = 0, dropped = 0;
@@ -677,7 +677,7 @@ static void sealed_nonsense_stays_in_bounds(void)
     CHECK(taken > 100 && dropped > 100);
 }
 
-static void each_check_has_its_counter(void)
+static void each_failed_check_has_its_counter(void)
 {
     static uint8_t good[ROCE_FRAME_MAX], f[ROCE_FRAME_MAX];
     size_t len = send_only(good, FAKERNIC_GID_IPV4);
@@ -706,7 +706,7 @@ static void each_check_has_its_counter(void)
 #undef DAMAGED
 }
 
-static void checks_come_in_their_order(void)
+static void failed_checks_have_an_order(void)
 {
     static uint8_t f[ROCE_FRAME_MAX];
     size_t len = send_only(f, FAKERNIC_GID_IPV4);
@@ -768,7 +768,7 @@ static void options_in_roce_are_refused(void)
 
 /* ---- frames that are not RoCEv2 ------------------------------------------ */
 
-static void other_traffic_is_left_alone(void)
+static void other_traffic_is_not_roce(void)
 {
     static uint8_t good[ROCE_FRAME_MAX], f[ROCE_FRAME_MAX];
     size_t len = send_only(good, FAKERNIC_GID_IPV4);
@@ -809,7 +809,7 @@ static void ethernet_padding_is_ignored(void)
     CHECK_MEM(packet.payload, "payloa", 6);
 }
 
-static void dropped_frame_tells_its_destination(void)
+static void dropped_frame_reports_its_destination(void)
 {
     static uint8_t buf[ROCE_FRAME_MAX];
     RocePacket p = chance_packet(ROCE_BTH_SEND_ONLY, FAKERNIC_GID_IPV6), back;
@@ -843,7 +843,7 @@ static void grh_holds_the_ip_header(void)
     CHECK_MEM(grh, buf + IP, 40);
 }
 
-static void gid_kinds(void)
+static void gid_kinds_are_recognized(void)
 {
     static const uint8_t v4[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
     static const uint8_t v4_mc[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 };
@@ -860,22 +860,22 @@ static void gid_kinds(void)
 
 static const Test tests[] = {
     TEST(golden_frames_decode_as_written),
-    TEST(frames_of_others_reencode_byte_for_byte),
+    TEST(captured_frames_reencode_byte_for_byte),
     TEST(every_opcode_round_trips),
-    TEST(heads_make_the_same_headers),
+    TEST(prepared_headers_match_encoded_ones),
     TEST(pad_bytes_are_zero_and_counted),
-    TEST(truncated_anywhere_is_refused),
-    TEST(flipped_bits_are_noticed),
-    TEST(sealed_nonsense_stays_in_bounds),
-    TEST(each_check_has_its_counter),
-    TEST(checks_come_in_their_order),
+    TEST(frames_truncated_anywhere_are_refused),
+    TEST(flipped_bits_are_detected),
+    TEST(random_packets_with_valid_icrc_stay_in_bounds),
+    TEST(each_failed_check_has_its_counter),
+    TEST(failed_checks_have_an_order),
     TEST(pad_count_must_fit),
     TEST(options_in_roce_are_refused),
-    TEST(other_traffic_is_left_alone),
+    TEST(other_traffic_is_not_roce),
     TEST(ethernet_padding_is_ignored),
-    TEST(dropped_frame_tells_its_destination),
+    TEST(dropped_frame_reports_its_destination),
     TEST(grh_holds_the_ip_header),
-    TEST(gid_kinds),
+    TEST(gid_kinds_are_recognized),
 };
 
 TEST_MAIN(tests)

@@ -47,7 +47,7 @@ static RoceWrSegment segment_of(unsigned opcode)
     return in(BIT(BIND_MW), opcode) ? ROCE_SEGMENT_BIND_MW : ROCE_SEGMENT_NONE;
 }
 
-static void segments_are_those_of_the_sheet(void)
+static void segments_match_the_data_sheet(void)
 {
     for (unsigned opcode = 1; opcode <= FAKERNIC_SQ_NOP; opcode++) {
         const RoceWrInfo *info = roce_wr_info((uint8_t)opcode);
@@ -63,7 +63,7 @@ static void segments_are_those_of_the_sheet(void)
     }
 }
 
-static void data_begin_behind_the_segment(void)
+static void data_follow_the_segment(void)
 {
     const size_t hdr = sizeof(struct fakernic_sq_hdr);
 
@@ -80,7 +80,7 @@ static void data_begin_behind_the_segment(void)
              hdr + sizeof(struct fakernic_sq_bind_mw));
 }
 
-static void features_are_asked_for(void)
+static void opcodes_need_their_feature(void)
 {
     for (unsigned opcode = 0; opcode < 256; opcode++) {
         uint64_t want = 0;
@@ -123,7 +123,7 @@ static void check_counts(unsigned opcode, unsigned min, unsigned max,
     CHECK(!roce_wr_takes(info, FAKERNIC_SQ_INLINE, UINT16_MAX, 0));
 }
 
-static void counts_and_inline(void)
+static void each_opcode_limits_sges_and_inline(void)
 {
     for (unsigned opcode = 1; opcode <= FAKERNIC_SQ_NOP; opcode++) {
         bool inlines = in(SENDS | WRITES | BIT(ATOMIC_WRITE), opcode);
@@ -136,7 +136,7 @@ static void counts_and_inline(void)
     }
 }
 
-static void flags_of_the_row(void)
+static void each_opcode_allows_its_flags(void)
 {
     const uint32_t keys = BIT(SEND_IMM) | BIT(SEND_INV) | BIT(RDMA_WRITE_IMM) |
                           BIT(RDMA_READ_INV) | BIT(LOCAL_INV);
@@ -191,7 +191,7 @@ static void check_packet(unsigned opcode, uint8_t bth, unsigned place,
              carries && opcode == FAKERNIC_SQ_SEND_INV);
 }
 
-static void packets_are_of_the_operation(void)
+static void packets_match_the_operation(void)
 {
     static const RoceOperation want[] = {
         ROCE_OP_NONE, ROCE_OP_SEND, ROCE_OP_SEND, ROCE_OP_SEND, ROCE_OP_WRITE,
@@ -239,7 +239,7 @@ static void check_refused(RoceSend send, uint8_t qp_type, uint8_t status,
     CHECK_EQ(send.length, 0);
 }
 
-static void services_take_their_opcodes(void)
+static void each_service_accepts_its_opcodes(void)
 {
     const uint32_t unreliable = BIT(SEND) | BIT(SEND_IMM) | BIT(NOP);
     const struct {
@@ -273,7 +273,7 @@ static void services_take_their_opcodes(void)
 }
 
 /* Checks in order: the host's error, opcode, alignment, counts, length. */
-static void refusals_have_an_order(void)
+static void failed_checks_of_wrs_have_an_order(void)
 {
     RoceSend send = good(FAKERNIC_SQ_ATOMIC_CMP_SWAP);
 
@@ -293,7 +293,7 @@ static void refusals_have_an_order(void)
                   FAKERNIC_VENDOR_SQ_DMA);
 }
 
-static void lengths_are_judged(void)
+static void lengths_are_checked(void)
 {
     for (unsigned opcode = 1; opcode <= FAKERNIC_SQ_FLUSH; opcode++) {
         RoceSend send = good(opcode);
@@ -328,16 +328,16 @@ static void flush_needs_a_type(void)
 
 static const Test tests[] = {
     TEST(known_opcodes_have_names),
-    TEST(segments_are_those_of_the_sheet),
-    TEST(data_begin_behind_the_segment),
-    TEST(features_are_asked_for),
-    TEST(counts_and_inline),
-    TEST(flags_of_the_row),
+    TEST(segments_match_the_data_sheet),
+    TEST(data_follow_the_segment),
+    TEST(opcodes_need_their_feature),
+    TEST(each_opcode_limits_sges_and_inline),
+    TEST(each_opcode_allows_its_flags),
     TEST(completion_opcodes),
-    TEST(packets_are_of_the_operation),
-    TEST(services_take_their_opcodes),
-    TEST(refusals_have_an_order),
-    TEST(lengths_are_judged),
+    TEST(packets_match_the_operation),
+    TEST(each_service_accepts_its_opcodes),
+    TEST(failed_checks_of_wrs_have_an_order),
+    TEST(lengths_are_checked),
     TEST(flush_needs_a_type),
 };
 

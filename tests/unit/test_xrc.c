@@ -55,7 +55,7 @@ static RoceRecvWr xrc_recv(const PairHost *h, uint32_t tag, uint32_t key,
     return wr;
 }
 
-static void receives_come_from_the_srq_named(void)
+static void receives_come_from_the_srq_in_packet(void)
 {
     const RoceCompletion *c;
     RoceRecvWr recv;
@@ -224,7 +224,7 @@ static void send_with_invalidate(void)
     pair_free(&p);
 }
 
-static void srq_stays_the_same_in_a_message(void)
+static void srq_must_not_change_during_message(void)
 {
     uint8_t data[PAIR_MTU] = { 0 };
     RocePacket packet;
@@ -250,7 +250,7 @@ static void srq_stays_the_same_in_a_message(void)
 }
 
 /* The SRQ is destroyed during a message: its receive does not complete. */
-static void srq_gone_takes_its_receive_along(void)
+static void destroyed_srq_discards_receive_in_use(void)
 {
     unsigned by_modify;
 
@@ -280,7 +280,7 @@ static void srq_gone_takes_its_receive_along(void)
 }
 
 /* The receive does not complete in a new SRQ with the same number either. */
-static void srq_number_given_to_another(void)
+static void reused_srq_number_completes_no_old_receive(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
     uint8_t data[PAIR_MTU] = { 0 };
@@ -302,7 +302,7 @@ static void srq_number_given_to_another(void)
  * A READ is repeated after its PD was freed. Another owner has the number now,
  * and the peer must not read with that owner's keys.
  */
-static void read_again_after_its_pd_is_gone(void)
+static void repeated_read_does_not_use_reused_pd(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
@@ -333,7 +333,7 @@ static void read_again_after_its_pd_is_gone(void)
  * The SRQ of a message is destroyed, and a new SRQ of the same CQ gets its
  * number. The message must not fill its receive with keys of the new PD.
  */
-static void message_does_not_go_on_in_another_srq(void)
+static void message_does_not_continue_in_reused_srq(void)
 {
     uint8_t data[PAIR_MTU];
     RocePacket packet;
@@ -367,7 +367,7 @@ static void message_does_not_go_on_in_another_srq(void)
  * A message waits for a page and has already fetched its receive when its SRQ
  * is destroyed. It then takes a receive of the next SRQ with that number.
  */
-static void waiting_receive_goes_with_its_srq(void)
+static void waiting_receive_ends_with_its_srq(void)
 {
     RoceMrInit init = {
         .type = FAKERNIC_MR_ON_DEMAND, .page_shift = 12, .pd = 1,
@@ -398,7 +398,7 @@ static void waiting_receive_goes_with_its_srq(void)
 }
 
 /* A repeated READ uses the PD of its own SRQ, not of the last one. */
-static void read_again_after_another_srq(void)
+static void repeated_read_uses_pd_of_its_srq(void)
 {
     RoceRecvWr recv = { .tag = 1 };
     RocePacket packet;
@@ -429,7 +429,7 @@ static void read_again_after_another_srq(void)
 }
 
 /* Neither half accepts packets for the other one, or packets of RC. */
-static void each_half_has_its_direction(void)
+static void each_half_rejects_packets_of_the_other(void)
 {
     RocePacket packet;
     Pair p;
@@ -454,7 +454,7 @@ static void each_half_has_its_direction(void)
 }
 
 /* Every request packet has an XRCETH; responses have none. */
-static void packets_on_the_wire(void)
+static void xrc_packets_have_an_xrceth(void)
 {
     uint8_t buf[ROCE_FRAME_MAX];
     RocePacket packet;
@@ -493,7 +493,7 @@ static void packets_on_the_wire(void)
     pair_free(&p);
 }
 
-static void silence_fails_the_initiator(void)
+static void silent_peer_fails_the_initiator(void)
 {
     RoceSendWr wr;
     Pair p;
@@ -513,7 +513,7 @@ static void silence_fails_the_initiator(void)
 }
 
 /* Other targets use the SRQ, too, so a target in error flushes no receive. */
-static void target_in_error_leaves_the_srq_alone(void)
+static void failed_target_flushes_no_srq_receive(void)
 {
     RoceQpAttr attr = { .state = FAKERNIC_QPS_ERR };
     Pair p;
@@ -647,7 +647,7 @@ static void transitions(void)
 }
 
 /* The first request establishes the target. The initiator gets its response. */
-static void established_by_the_first_request(void)
+static void first_request_establishes_target(void)
 {
     RoceQpAttr attr;
     Pair p;
@@ -677,24 +677,24 @@ static void established_by_the_first_request(void)
 }
 
 static const Test tests[] = {
-    TEST(receives_come_from_the_srq_named),
+    TEST(receives_come_from_the_srq_in_packet),
     TEST(unknown_srq_is_an_invalid_request),
     TEST(keys_belong_to_the_pd_of_the_srq),
     TEST(send_with_invalidate),
-    TEST(srq_stays_the_same_in_a_message),
-    TEST(srq_gone_takes_its_receive_along),
-    TEST(srq_number_given_to_another),
-    TEST(read_again_after_its_pd_is_gone),
-    TEST(message_does_not_go_on_in_another_srq),
-    TEST(waiting_receive_goes_with_its_srq),
-    TEST(read_again_after_another_srq),
-    TEST(each_half_has_its_direction),
-    TEST(packets_on_the_wire),
-    TEST(silence_fails_the_initiator),
-    TEST(target_in_error_leaves_the_srq_alone),
+    TEST(srq_must_not_change_during_message),
+    TEST(destroyed_srq_discards_receive_in_use),
+    TEST(reused_srq_number_completes_no_old_receive),
+    TEST(repeated_read_does_not_use_reused_pd),
+    TEST(message_does_not_continue_in_reused_srq),
+    TEST(waiting_receive_ends_with_its_srq),
+    TEST(repeated_read_uses_pd_of_its_srq),
+    TEST(each_half_rejects_packets_of_the_other),
+    TEST(xrc_packets_have_an_xrceth),
+    TEST(silent_peer_fails_the_initiator),
+    TEST(failed_target_flushes_no_srq_receive),
     TEST(creation),
     TEST(transitions),
-    TEST(established_by_the_first_request),
+    TEST(first_request_establishes_target),
 };
 
 TEST_MAIN(tests)
