@@ -15,7 +15,7 @@ static LinkAccount *find(LinkAccounts *accounts, long process)
     return NULL;
 }
 
-/* The account with the least debt of those without a connection. */
+/* The account with the smallest charge of those without a connection. */
 static LinkAccount *find_unused(LinkAccounts *accounts, int64_t now)
 {
     LinkAccount *best = NULL;
@@ -24,8 +24,8 @@ static LinkAccount *find_unused(LinkAccounts *accounts, int64_t now)
         LinkAccount *account = &accounts->each[i];
 
         if (!account->connections &&
-            (!best || link_debt_owed(&account->debt, now) <
-                          link_debt_owed(&best->debt, now))) {
+            (!best || link_stall_charged(&account->stall, now) <
+                          link_stall_charged(&best->stall, now))) {
             best = account;
         }
     }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Accounts of the processes at the other end of a link's connections: their
- * debt (debt.h) and their number of connections. A process keeps its debt when
- * it leaves and joins again. A forked process gets a new account, but the old
- * debt stays in the sum of all debts.
+ * Accounts of the processes at the other end of a link's connections: the time
+ * waited for them (stall.h) and their number of connections. A process keeps
+ * its account when it leaves and joins again. A forked process gets a new
+ * account, but the old one still counts in the sum of all.
  *
  * Plain C11; times are in ns of a monotonic clock.
  */
 #ifndef FAKERNIC_LINK_ACCOUNT_H
 #define FAKERNIC_LINK_ACCOUNT_H
 
-#include "debt.h"
+#include "stall.h"
 
 /* More than there are connections, so that one is always free. */
 #define LINK_ACCOUNTS 192
@@ -18,13 +18,13 @@
 typedef struct LinkAccount {
     long process;               /* 0: the process id is not known */
     unsigned connections;
-    LinkDebt debt;
+    LinkStall stall;
 } LinkAccount;
 
 /* All 0: no process has connected. */
 typedef struct LinkAccounts {
     LinkAccount each[LINK_ACCOUNTS];
-    LinkDebt all;               /* the sum of their debts */
+    LinkStall all;               /* the sum of all */
 } LinkAccounts;
 
 /*

@@ -54,7 +54,7 @@
 /* After this long it is stopped, and yielding a host CPU does not help. */
 #define LINK_STOPPED_NS     100000000
 /* If a ring has no room for this long, a single peer loses frames. With more
- * peers debt.h limits the wait. */
+ * peers stall.h limits the wait. */
 #define LINK_STUCK_NS       3500000000
 /* How much of our own delay is charged to a peer. Without it, a peer with many
  * short waits would be charged less than expires in the same time. */
@@ -287,10 +287,10 @@ static void link_charge(FakernicLink *link)
     link->awaited = NULL;
     link_ring_see(&peer->pair.tx);
     /* The peer does not pay for our own delay. */
-    link_debt_add(&peer->account->debt, &link->accounts.all,
-                  MIN(now - link->awaited_since,
-                      link->awaited_ns + LINK_LATE_NS),
-                  peer->pair.tx.head - peer->counted, now);
+    link_stall_add(&peer->account->stall, &link->accounts.all,
+                   MIN(now - link->awaited_since,
+                       link->awaited_ns + LINK_LATE_NS),
+                   peer->pair.tx.head - peer->counted, now);
     peer->counted = peer->pair.tx.head;
 }
 
@@ -399,7 +399,7 @@ static void link_watch_timer(void *opaque)
 /* ---- out ----------------------------------------------------------------- */
 
 /* How long a frame may wait for a peer whose ring is full; 0: drop it. */
-static int64_t link_patience(LinkPeer *peer)
+static int64_t link_wait_left(LinkPeer *peer)
 {
     const int64_t now = link_now();
 
@@ -407,8 +407,8 @@ static int64_t link_patience(LinkPeer *peer)
         peer->full_since = now;
     }
     if (peer->link->up > 1) {
-        return link_debt_patience(&peer->account->debt,
-                                  &peer->link->accounts.all, now);
+        return link_stall_left(&peer->account->stall,
+                               &peer->link->accounts.all, now);
     }
     return MAX(peer->full_since + LINK_STUCK_NS - now, 0);
 }
@@ -419,7 +419,7 @@ static bool link_put(LinkPeer *peer, const uint8_t *frame, size_t len)
     LinkRingResult result = link_ring_put(&peer->pair.tx, frame, len);
 
     if (result == LINK_RING_NONE) {
-        if (!link_patience(peer)) {
+        if (!link_wait_left(peer)) {
             return true;        /* dropped */
         }
         result = link_ring_await_room(&peer->pair.tx, len);
@@ -472,19 +472,19 @@ static LinkPeer *link_only(FakernicLink *link)
     return peer;
 }
 
-/* The NIC's queue waits until this peer has room, or its patience ends. */
+/* The NIC's queue waits until this peer has room, or the time is over. */
 static void link_block(LinkPeer *peer)
 {
     FakernicLink *link = peer->link;
 
-    if (!peer->counts) {        /* bytes taken before do not reduce its debt */
+    if (!peer->counts) {        /* bytes taken before do not count */
         peer->counts = true;
         peer->counted = peer->pair.tx.head;
     }
     link->blocked = true;
     link->awaited = peer;
     link->awaited_since = link_now();
-    link->awaited_ns = MIN(link_patience(peer), LINK_BLOCKED_LOOK_NS);
+    link->awaited_ns = MIN(link_wait_left(peer), LINK_BLOCKED_LOOK_NS);
     link_again(link, link->awaited_ns);
     link_watch(link);
 }

@@ -59,7 +59,7 @@ static void end_soon(LinkCloser *closer)
     close(ends[0]);
 }
 
-static void a_closer_waits_alone(void)
+static void lingering_close_blocks_only_the_closer(void)
 {
     LinkCloser *closer;
     char byte;
@@ -74,7 +74,7 @@ static void a_closer_waits_alone(void)
     end_soon(closer);
 }
 
-static void a_hello_with_a_lingering_socket_is_foreign(void)
+static void hello_with_a_lingering_socket_is_refused(void)
 {
     LinkHello hello = link_hello(), other;
     int came;
@@ -87,7 +87,7 @@ static void a_hello_with_a_lingering_socket_is_foreign(void)
 }
 
 /* Only one descriptor is allowed: the packet with two is dropped. */
-static void a_hello_with_two_descriptors_is_foreign(void)
+static void hello_with_two_descriptors_is_refused(void)
 {
     LinkHello hello = link_hello(), other;
     int came;
@@ -98,7 +98,7 @@ static void a_hello_with_two_descriptors_is_foreign(void)
     end_soon(link_closer_start(ends[1], came));
 }
 
-static void a_signal_with_a_lingering_socket_is_foreign(void)
+static void signal_with_a_lingering_socket_is_refused(void)
 {
     begin();
     CHECK(link_signal(ends[0]));
@@ -108,7 +108,7 @@ static void a_signal_with_a_lingering_socket_is_foreign(void)
     end_soon(link_closer_start(ends[1], -1));
 }
 
-static void who_leaves_the_closer_loses_nothing(void)
+static void leaving_the_closer_leaks_nothing(void)
 {
     begin();
     close(tcp.lingers);
@@ -118,11 +118,11 @@ static void who_leaves_the_closer_loses_nothing(void)
 }
 
 static const Test tests[] = {
-    TEST(a_closer_waits_alone),
-    TEST(a_hello_with_a_lingering_socket_is_foreign),
-    TEST(a_hello_with_two_descriptors_is_foreign),
-    TEST(a_signal_with_a_lingering_socket_is_foreign),
-    TEST(who_leaves_the_closer_loses_nothing),
+    TEST(lingering_close_blocks_only_the_closer),
+    TEST(hello_with_a_lingering_socket_is_refused),
+    TEST(hello_with_two_descriptors_is_refused),
+    TEST(signal_with_a_lingering_socket_is_refused),
+    TEST(leaving_the_closer_leaks_nothing),
 };
 
 TEST_MAIN(tests)

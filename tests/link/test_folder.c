@@ -90,7 +90,7 @@ static const char *refusal(const char *path)
     return link_folder_join(&member, path, count, &found);
 }
 
-static void who_joins_finds_all(void)
+static void joining_member_finds_all_others(void)
 {
     LinkFolder members[MEMBERS];
 
@@ -146,7 +146,7 @@ static unsigned fill_backlog(const LinkFolder *member, int *socks, unsigned max)
 }
 
 /* A member is stopped, and its queue of connections is full. */
-static void who_cannot_be_reached_is_named(void)
+static void unreachable_member_is_named(void)
 {
     LinkFolder busy, member;
     Missed missed = { 0 };
@@ -180,7 +180,7 @@ static void leave_socket(const char *name)
     close(sock);
 }
 
-static void the_dead_are_buried(void)
+static void sockets_of_dead_members_are_removed(void)
 {
     LinkFolder member;
 
@@ -196,7 +196,7 @@ static void the_dead_are_buried(void)
 }
 
 /* Other files refuse connections, too, but they must not be removed. */
-static void what_is_no_socket_stays(void)
+static void other_files_are_not_removed(void)
 {
     LinkFolder member;
     struct stat st;
@@ -217,7 +217,7 @@ static void what_is_no_socket_stays(void)
 }
 
 /* A process that may write to the socket can become a peer. */
-static void sockets_are_the_users_alone(void)
+static void sockets_are_accessible_to_owner_only(void)
 {
     LinkFolder member;
     struct stat st;
@@ -233,7 +233,7 @@ static void sockets_are_the_users_alone(void)
     end();
 }
 
-static void folders_of_others_are_refused(void)
+static void unsafe_folders_are_refused(void)
 {
     begin();
     REQUIRE(!mkdir(folder, 0700));
@@ -251,7 +251,7 @@ static void folders_of_others_are_refused(void)
 }
 
 /* Joining from the monitor stalls the guest, so the wait is limited. */
-static void who_holds_the_lock_is_waited_for_a_second(void)
+static void wait_for_lock_ends_after_a_second(void)
 {
     const char *why;
     int lock;
@@ -269,7 +269,7 @@ static void who_holds_the_lock_is_waited_for_a_second(void)
 }
 
 /* On a file system without locks, waiting would be useless. */
-static void what_cannot_be_locked_is_not_held(void)
+static void folder_without_locks_is_refused_at_once(void)
 {
     static const int reasons[] = { ENOLCK, EOPNOTSUPP };
 
@@ -289,7 +289,7 @@ static void what_cannot_be_locked_is_not_held(void)
 }
 
 /* The caller gets the reason. */
-static void what_cannot_be_opened_is_not_locked(void)
+static void folder_that_cannot_be_opened_is_an_error(void)
 {
     struct rlimit all, none;
     const char *why;
@@ -331,15 +331,15 @@ static void long_names_are_refused(void)
 }
 
 static const Test tests[] = {
-    TEST(who_joins_finds_all),
-    TEST(who_cannot_be_reached_is_named),
-    TEST(the_dead_are_buried),
-    TEST(what_is_no_socket_stays),
-    TEST(sockets_are_the_users_alone),
-    TEST(folders_of_others_are_refused),
-    TEST(who_holds_the_lock_is_waited_for_a_second),
-    TEST(what_cannot_be_locked_is_not_held),
-    TEST(what_cannot_be_opened_is_not_locked),
+    TEST(joining_member_finds_all_others),
+    TEST(unreachable_member_is_named),
+    TEST(sockets_of_dead_members_are_removed),
+    TEST(other_files_are_not_removed),
+    TEST(sockets_are_accessible_to_owner_only),
+    TEST(unsafe_folders_are_refused),
+    TEST(wait_for_lock_ends_after_a_second),
+    TEST(folder_without_locks_is_refused_at_once),
+    TEST(folder_that_cannot_be_opened_is_an_error),
     TEST(long_names_are_refused),
 };
 

@@ -109,7 +109,7 @@ static void polling_reader_is_signalled_when_it_stops(void)
 }
 
 /* A writer sees whether the reader has read everything, and its progress. */
-static void unread_is_known(void)
+static void writer_sees_unread_frames(void)
 {
     uint32_t len, taken, before;
 
@@ -129,7 +129,7 @@ static void unread_is_known(void)
 
 /* The writer detects a reader that sleeps without a signal while there is a
  * frame. */
-static void lost_wakeups_are_seen(void)
+static void lost_wakeups_are_detected(void)
 {
     uint32_t len;
 
@@ -154,7 +154,7 @@ static void lost_wakeups_are_seen(void)
 
 /* The writer detects a reader that sleeps without reporting the room that it
  * has made. */
-static void lost_room_is_seen(void)
+static void unreported_room_is_detected(void)
 {
     uint32_t len, ticket;
 
@@ -183,7 +183,7 @@ static void lost_room_is_seen(void)
     part();
 }
 
-static void room_is_told(void)
+static void reader_reports_room(void)
 {
     uint32_t len;
 
@@ -201,7 +201,7 @@ static void room_is_told(void)
 
 /* ---- a peer that lies ---------------------------------------------------- */
 
-static void reader_believes_no_tail(void)
+static void reader_refuses_invalid_tail(void)
 {
     static const uint32_t lies[] = {
         LINK_RING_SIZE + 8, 0x80000000, 0xfffffff8, 4, 12,
@@ -217,7 +217,7 @@ static void reader_believes_no_tail(void)
 }
 
 /* The reader refuses a tail behind the frames that it has read. */
-static void tails_do_not_go_back(void)
+static void reader_refuses_tail_behind_its_position(void)
 {
     uint32_t len;
 
@@ -235,7 +235,7 @@ static void tails_do_not_go_back(void)
 }
 
 /* The reader refuses a frame that ends behind the tail. */
-static void tails_do_not_cut_frames(void)
+static void reader_refuses_tail_inside_a_frame(void)
 {
     uint32_t len;
 
@@ -248,7 +248,7 @@ static void tails_do_not_cut_frames(void)
     }
 }
 
-static void reader_believes_no_length(void)
+static void reader_refuses_invalid_length(void)
 {
     static const uint32_t lies[] = { 0, 61, LINK_FRAME_MAX + 1, 0xffffffff };
     uint32_t len;
@@ -262,7 +262,7 @@ static void reader_believes_no_length(void)
     }
 }
 
-static void writer_believes_no_head(void)
+static void writer_refuses_invalid_head(void)
 {
     static const uint32_t lies[] = { 0xfffffff8, 0x80000000, 3, 0x1000000 };
 
@@ -278,7 +278,7 @@ static void writer_believes_no_head(void)
 }
 
 /* Any head between the last one and the tail is valid; others are refused. */
-static void heads_do_not_go_back(void)
+static void writer_refuses_head_behind_the_last(void)
 {
     uint32_t len, size = 9000 + 8, full = 0;
 
@@ -300,7 +300,7 @@ static void heads_do_not_go_back(void)
 }
 
 /* Tickets and polls are only compared: the writer signals each value once. */
-static void liars_get_a_signal_for_each_ticket(void)
+static void each_ticket_is_signalled_once(void)
 {
     static const uint32_t tickets[] = { 1, 0xffffffff, 2, 0x80000000 };
 
@@ -329,7 +329,7 @@ static void scribble(uint32_t *random)
 }
 
 /* Whatever a peer writes, no access leaves the ring. */
-static void scribbler_hurts_nobody(void)
+static void random_writes_of_peer_stay_in_ring(void)
 {
     uint32_t len, broken = 0, good = 0, random = 1;
 
@@ -388,7 +388,7 @@ static void *scribble_on(void *opaque)
  * changed it. The number of tries depends on free processors: a run that passes
  * shows little, one that fails shows a bug.
  */
-static void scribbler_hurts_nobody_meanwhile(void)
+static void concurrent_writes_of_peer_stay_in_ring(void)
 {
     const clock_t end = clock() + SCRIBBLE_CLOCKS;
     uint32_t len, broken = 0, good = 0, stuck = 0;
@@ -442,7 +442,7 @@ static void *send_all(void *opaque)
 }
 
 /* Two threads sleep whenever they can. A lost wake-up causes a timeout. */
-static void nobody_sleeps_for_ever(void)
+static void two_sleepers_lose_no_wakeup(void)
 {
     struct timeval patience = { 10, 0 };
     uint32_t next = 0, number = 0, len, sleeps = 0;
@@ -482,7 +482,7 @@ static void nobody_sleeps_for_ever(void)
 
 /* ---- meeting ------------------------------------------------------------- */
 
-static void only_sealed_memory_is_taken(void)
+static void only_sealed_memory_is_accepted(void)
 {
     int plain = memfd_create("plain", MFD_ALLOW_SEALING);
     int good = link_pair_make(&a);
@@ -518,7 +518,7 @@ static int make_memory(off_t size, int seals)
 #endif
 
 /* Memory that could end, shrink, or fail while it is in use. */
-static void other_memory_is_refused(void)
+static void unsuitable_memory_is_refused(void)
 {
     static const struct {
         off_t size;
@@ -585,7 +585,7 @@ static void memory_does_not_shrink_later(void)
     part();
 }
 
-static void hellos_are_checked(void)
+static void valid_hello_is_accepted(void)
 {
     LinkHello hello = link_hello(), other = hello;
     int ends[2], fd = link_pair_make(&a), came;
@@ -612,7 +612,7 @@ static void hellos_are_checked(void)
 
 /* A peer refuses and closes, perhaps before it has read the hello. Its answer
  * is still received. */
-static void last_words_are_heard(void)
+static void answer_of_closing_peer_is_received(void)
 {
     LinkHello hello = link_hello(), other;
     int ends[2], came;
@@ -628,7 +628,7 @@ static void last_words_are_heard(void)
     close(ends[0]);
 }
 
-static void processes_are_known(void)
+static void process_of_peer_is_identified(void)
 {
     int ends[2];
 
@@ -640,7 +640,7 @@ static void processes_are_known(void)
 }
 
 /* Hellos of other sizes. A longer one counts by its first bytes. */
-static void odd_hellos_are_refused(void)
+static void hello_of_wrong_size_is_refused(void)
 {
     char bytes[4096] = { 0 };
     LinkHello hello = link_hello(), other;
@@ -667,7 +667,7 @@ static void odd_hellos_are_refused(void)
 }
 
 /* A hello that differs in one bit is refused. */
-static void other_hellos_are_refused(void)
+static void hello_with_a_flipped_bit_is_refused(void)
 {
     const LinkHello hello = link_hello();
 
@@ -688,7 +688,7 @@ static int next_fd(void)
     return fd;
 }
 
-static void more_descriptors_do_not_stay(void)
+static void surplus_descriptors_are_closed(void)
 {
     const int fds[] = { STDIN_FILENO, STDIN_FILENO };
     LinkHello hello = link_hello(), other;
@@ -713,30 +713,30 @@ static const Test tests[] = {
     TEST(longest_frame_fits),
     TEST(sleeper_is_signalled_once),
     TEST(polling_reader_is_signalled_when_it_stops),
-    TEST(unread_is_known),
-    TEST(lost_wakeups_are_seen),
-    TEST(lost_room_is_seen),
-    TEST(room_is_told),
-    TEST(reader_believes_no_tail),
-    TEST(tails_do_not_go_back),
-    TEST(tails_do_not_cut_frames),
-    TEST(reader_believes_no_length),
-    TEST(writer_believes_no_head),
-    TEST(heads_do_not_go_back),
-    TEST(liars_get_a_signal_for_each_ticket),
-    TEST(scribbler_hurts_nobody),
-    TEST(scribbler_hurts_nobody_meanwhile),
-    TEST(nobody_sleeps_for_ever),
-    TEST(only_sealed_memory_is_taken),
-    TEST(other_memory_is_refused),
+    TEST(writer_sees_unread_frames),
+    TEST(lost_wakeups_are_detected),
+    TEST(unreported_room_is_detected),
+    TEST(reader_reports_room),
+    TEST(reader_refuses_invalid_tail),
+    TEST(reader_refuses_tail_behind_its_position),
+    TEST(reader_refuses_tail_inside_a_frame),
+    TEST(reader_refuses_invalid_length),
+    TEST(writer_refuses_invalid_head),
+    TEST(writer_refuses_head_behind_the_last),
+    TEST(each_ticket_is_signalled_once),
+    TEST(random_writes_of_peer_stay_in_ring),
+    TEST(concurrent_writes_of_peer_stay_in_ring),
+    TEST(two_sleepers_lose_no_wakeup),
+    TEST(only_sealed_memory_is_accepted),
+    TEST(unsuitable_memory_is_refused),
     TEST(other_files_are_refused),
     TEST(memory_does_not_shrink_later),
-    TEST(hellos_are_checked),
-    TEST(odd_hellos_are_refused),
-    TEST(other_hellos_are_refused),
-    TEST(last_words_are_heard),
-    TEST(processes_are_known),
-    TEST(more_descriptors_do_not_stay),
+    TEST(valid_hello_is_accepted),
+    TEST(hello_of_wrong_size_is_refused),
+    TEST(hello_with_a_flipped_bit_is_refused),
+    TEST(answer_of_closing_peer_is_received),
+    TEST(process_of_peer_is_identified),
+    TEST(surplus_descriptors_are_closed),
 };
 
 TEST_MAIN(tests)

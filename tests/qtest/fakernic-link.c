@@ -1644,7 +1644,7 @@ static void test_link_slow(void)
         wired_post(&w, slow_macs[1], 64);
     }
     for (unsigned i = 0; came < SLOW_PAIRS; i++) {
-        /* Each wait is shorter than LINK_DEBT_NS. */
+        /* Each wait is shorter than LINK_STALL_NS. */
         g_assert_cmpuint(i, <, 2);
         g_usleep(500000);
         g_assert_cmpuint(member_get(&slow, frame), ==, SLOW_FRAME);
@@ -1806,7 +1806,7 @@ static void rejoin_fill(Wired *w, Member *again)
 
 /*
  * A member that takes no frames leaves and joins again every 0.3 s. The others
- * lose a tenth of the time, plus once the time that debt.h states.
+ * lose a tenth of the time, plus once the time that stall.h states.
  */
 static void rejoin_run(bool apart, int64_t once_us)
 {

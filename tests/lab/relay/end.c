@@ -19,7 +19,7 @@
  */
 #define OUTPUT_SIZE (2 * END_OUTPUT_LIMIT + 8 * (LENGTH_SIZE + END_FRAME_MAX))
 
-bool end_open(End *e, const char *path, LinkDebt *all)
+bool end_open(End *e, const char *path, LinkStall *all)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     const char *dot = strrchr(path, '.');
@@ -48,31 +48,31 @@ void end_accept(End *e)
 
 /* ---- waits for an end --------------------------------------------------- */
 
-static RoceTime end_patience(const End *e, RoceTime now)
+static RoceTime end_wait_left(const End *e, RoceTime now)
 {
-    RoceTime patience;
+    RoceTime left;
 
     if (!e->all) {
         return END_STUCK_NS;
     }
-    patience = link_debt_patience(&e->debt, e->all, now);
-    return patience < END_WAIT_MIN_NS ? 0 : patience;
+    left = link_stall_left(&e->stall, e->all, now);
+    return left < END_WAIT_MIN_NS ? 0 : left;
 }
 
 /* The end is full: the other ends wait for it from now on. */
 static void end_begin_wait(End *e, RoceTime now)
 {
     e->full_since = now;
-    e->wait_ends = now + end_patience(e, now);
+    e->wait_ends = now + end_wait_left(e, now);
 }
 
-/* The wait is over. Its time, at most the patience, is added to the debt. */
+/* The wait is over. Its time, at most the limit, is charged to the end. */
 static void end_end_wait(End *e, RoceTime now)
 {
     if (e->full_since != END_NEVER && e->all) {
         const RoceTime end = now < e->wait_ends ? now : e->wait_ends;
 
-        link_debt_add(&e->debt, e->all, end - e->full_since, e->taken, now);
+        link_stall_add(&e->stall, e->all, end - e->full_since, e->taken, now);
         e->taken = 0;
     }
     e->full_since = END_NEVER;
@@ -165,7 +165,7 @@ void end_queue(End *e, const uint8_t *frame, size_t len, RoceTime now)
     const size_t size = LENGTH_SIZE + len;
     uint8_t *to;
 
-    if (e->all && end_is_stuck(e, now)) {       /* its debt has shrunk */
+    if (e->all && end_is_stuck(e, now)) {       /* its charge fell */
         end_end_wait(e, now);
         end_begin_wait(e, now);
     }

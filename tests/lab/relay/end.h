@@ -5,14 +5,14 @@
  * fixed size. An end is full when END_OUTPUT_LIMIT bytes wait in its output;
  * then the other ends wait for it. With two ends the wait is over when the
  * full end has read nothing for END_STUCK_NS. With more ends, the time that
- * the others wait is added to its debt (debt.h), which outlives its connection,
- * and the debt limits the wait. After the wait the end is stuck and loses
+ * the others wait is charged to it (stall.h), also after its connection ends,
+ * and the charge limits the wait. After the wait the end is stuck and loses
  * frames.
  */
 #ifndef RELAY_END_H
 #define RELAY_END_H
 
-#include "debt.h"
+#include "stall.h"
 #include "roce.h"
 
 #include <sys/types.h>
@@ -33,8 +33,8 @@ typedef struct End {
     size_t output_at, output_end;       /* the bytes that wait */
     RoceTime full_since;        /* END_NEVER: not full */
     RoceTime wait_ends;         /* from then on it is stuck */
-    LinkDebt debt;
-    LinkDebt *all;              /* of all ends; NULL: there are two */
+    LinkStall stall;
+    LinkStall *all;             /* of all ends; NULL: there are two */
     uint32_t taken;             /* bytes it read since the last wait */
     uint64_t frames;            /* frames that it sent */
     uint64_t lost;              /* frames that it did not receive */
@@ -42,10 +42,10 @@ typedef struct End {
 
 /*
  * Listens at 'path'. The part after its last dot names the end. False: errno
- * has the reason. 'all' is the sum of the debts of all ends; NULL: there are
+ * has the reason. 'all' is the sum of the charges of all ends; NULL: there are
  * two ends.
  */
-bool end_open(End *e, const char *path, LinkDebt *all);
+bool end_open(End *e, const char *path, LinkStall *all);
 
 /* Accepts a connection, which may be closed already. */
 void end_accept(End *e);

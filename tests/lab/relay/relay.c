@@ -6,7 +6,7 @@
  * is a file that gets every frame as its sender sent it.
  *
  * This file handles the sockets and the clock. Files call downwards: relay,
- * control, wire, held, faults, end, capture, and debt of qemu-hw/link.
+ * control, wire, held, faults, end, capture, and stall of qemu-hw/link.
  */
 #include "control.h"
 
@@ -191,7 +191,7 @@ static void relay_open(const char *control, const char *pcap, char **paths,
         WireEnd *e = &relay.wire.ends[i];
 
         if (!end_open(&e->end, paths[i],
-                      count > 2 ? &relay.wire.debts : NULL)) {
+                      count > 2 ? &relay.wire.stalls : NULL)) {
             relay_fail(paths[i]);
         }
         /* A random rule must not hit the same frames of every end. */

@@ -32,7 +32,7 @@ typedef struct WireEnd {
 typedef struct Wire {
     WireEnd *ends;
     unsigned count;
-    LinkDebt debts;             /* of all ends, if there are more than two */
+    LinkStall stalls;           /* of all ends, if there are more than two */
     RoceTime now;               /* since the wire started */
     Capture capture;            /* of frames as they were sent */
     Heap late;                  /* the held frames */

@@ -6,61 +6,61 @@
 #define START   INT64_C(5000000000000)
 #define MS      INT64_C(1000000)
 
-/* The debt of a peer, and the sum of all debts. */
-static LinkDebt debt, all;
+/* The charge of a peer, and the sum of all charges. */
+static LinkStall peer_stall, all;
 static uint32_t taken;          /* bytes taken, as last reported */
 
 static void begin(void)
 {
-    debt = all = (LinkDebt) { 0 };
+    peer_stall = all = (LinkStall) { 0 };
     taken = 0;
 }
 
 static void waited(int64_t ns, uint32_t head, int64_t now)
 {
-    link_debt_add(&debt, &all, ns, head - taken, now);
+    link_stall_add(&peer_stall, &all, ns, head - taken, now);
     taken = head;
 }
 
-static int64_t patience(int64_t now)
+static int64_t wait_left(int64_t now)
 {
-    return link_debt_patience(&debt, &all, now);
+    return link_stall_left(&peer_stall, &all, now);
 }
 
-static void who_owes_nothing_is_waited_for(void)
+static void peer_without_charge_is_waited_for(void)
 {
     begin();
-    CHECK_EQ(patience(START), LINK_DEBT_NS);
+    CHECK_EQ(wait_left(START), LINK_STALL_NS);
 }
 
-static void waiting_uses_patience_up(void)
+static void waiting_adds_to_the_charge(void)
 {
     begin();
     waited(40 * MS, 0, START);
-    CHECK_EQ(patience(START), 160 * MS);
+    CHECK_EQ(wait_left(START), 160 * MS);
     waited(160 * MS, 0, START);
-    CHECK_EQ(patience(START), 0);
+    CHECK_EQ(wait_left(START), 0);
 }
 
-static void a_tenth_of_time_is_paid_back(void)
+static void charge_falls_by_a_tenth_of_elapsed_time(void)
 {
     begin();
     waited(200 * MS, 0, START);
-    CHECK_EQ(patience(START + 200 * MS), 20 * MS);
-    CHECK_EQ(patience(START + 2000 * MS), 200 * MS);
-    /* It pays back no more than it owes. */
-    CHECK_EQ(patience(START + 9000 * MS), 200 * MS);
+    CHECK_EQ(wait_left(START + 200 * MS), 20 * MS);
+    CHECK_EQ(wait_left(START + 2000 * MS), 200 * MS);
+    /* The charge does not fall below 0. */
+    CHECK_EQ(wait_left(START + 9000 * MS), 200 * MS);
     waited(10 * MS, 0, START + 9000 * MS);
-    CHECK_EQ(patience(START + 9000 * MS), 190 * MS);
+    CHECK_EQ(wait_left(START + 9000 * MS), 190 * MS);
 }
 
 /* The member slept for an hour, which is not the peer's fault. */
-static void a_debt_is_bounded(void)
+static void charge_is_bounded(void)
 {
     begin();
     waited(3600000 * MS, 0, START);
-    CHECK_EQ(patience(START + 2000 * MS), 0);
-    CHECK(patience(START + 2001 * MS) > 0);
+    CHECK_EQ(wait_left(START + 2000 * MS), 0);
+    CHECK(wait_left(START + 2001 * MS) > 0);
 }
 
 /*
@@ -74,7 +74,7 @@ static int64_t stuck_for(int64_t time, int64_t every, int64_t late)
 
     begin();
     while (now < end) {
-        int64_t wait = patience(now);
+        int64_t wait = wait_left(now);
 
         if (wait) {
             now += wait + late;
@@ -87,7 +87,7 @@ static int64_t stuck_for(int64_t time, int64_t every, int64_t late)
     return lost;
 }
 
-static void a_stuck_peer_costs_a_tenth(void)
+static void stuck_peer_costs_a_tenth_of_time(void)
 {
     static const int64_t every[] = { 1000, 1 * MS, 700 * MS };
     static const int64_t late[] = { 0, 50000, 10 * MS };
@@ -96,14 +96,14 @@ static void a_stuck_peer_costs_a_tenth(void)
         for (unsigned k = 0; k < TEST_COUNT(late); k++) {
             int64_t lost = stuck_for(10000 * MS, every[i], late[k]);
 
-            CHECK(lost >= LINK_DEBT_NS);
-            CHECK(lost <= 1000 * MS + LINK_DEBT_NS + late[k]);
+            CHECK(lost >= LINK_STALL_NS);
+            CHECK(lost <= 1000 * MS + LINK_STALL_NS + late[k]);
         }
     }
 }
 
 /* A peer takes a ring of 1 MiB every 50 ms: the member waits each time. */
-static void who_is_slow_is_waited_for(void)
+static void slow_peer_is_waited_for(void)
 {
     uint32_t head = UINT32_MAX - (4 << 20);
     int64_t now = START;
@@ -114,12 +114,12 @@ static void who_is_slow_is_waited_for(void)
         now += 50 * MS;
         head += 1 << 20;
         waited(50 * MS, head, now);
-        CHECK_EQ(patience(now), LINK_DEBT_NS);
+        CHECK_EQ(wait_left(now), LINK_STALL_NS);
     }
 }
 
 /* A peer takes 32 MB/s, and each wait is reported every 100 us. */
-static void a_wait_is_told_of_in_pieces(void)
+static void long_wait_may_be_reported_in_parts(void)
 {
     uint32_t head = 0;
     int64_t now = START;
@@ -129,29 +129,29 @@ static void a_wait_is_told_of_in_pieces(void)
         now += MS / 10;
         head += i % 320 ? 0 : 1 << 20;
         waited(MS / 10, head, now);
-        CHECK(patience(now) > LINK_DEBT_NS / 2);
+        CHECK(wait_left(now) > LINK_STALL_NS / 2);
     }
 }
 
 /* The bytes that a peer took before a wait give it no credit. */
-static void there_is_no_credit(void)
+static void earlier_bytes_give_no_credit(void)
 {
     begin();
     waited(0, UINT32_MAX, START);
-    CHECK_EQ(patience(START), LINK_DEBT_NS);
-    waited(LINK_DEBT_NS, UINT32_MAX, START);
-    CHECK_EQ(patience(START), 0);
+    CHECK_EQ(wait_left(START), LINK_STALL_NS);
+    waited(LINK_STALL_NS, UINT32_MAX, START);
+    CHECK_EQ(wait_left(START), 0);
 }
 
 /* ---- several peers ------------------------------------------------------- */
 
 /* Waits for a peer as long as allowed. Returns the time lost. */
-static int64_t stall(LinkAccount *peer, LinkAccounts *link, int64_t *now)
+static int64_t wait_for(LinkAccount *peer, LinkAccounts *link, int64_t *now)
 {
-    const int64_t wait = link_debt_patience(&peer->debt, &link->all, *now);
+    const int64_t wait = link_stall_left(&peer->stall, &link->all, *now);
 
     *now += wait;
-    link_debt_add(&peer->debt, &link->all, wait, 0, *now);
+    link_stall_add(&peer->stall, &link->all, wait, 0, *now);
     return wait;
 }
 
@@ -178,7 +178,7 @@ static int64_t rejoined(unsigned number, int64_t stay, bool forks, int64_t time)
         }
         while (now < leaves) {
             for (unsigned i = 0; i < number; i++) {
-                lost += stall(peers[i], &link, &now);
+                lost += wait_for(peers[i], &link, &now);
             }
             now += MS;
         }
@@ -189,19 +189,19 @@ static int64_t rejoined(unsigned number, int64_t stay, bool forks, int64_t time)
     return lost;
 }
 
-static void who_joins_again_owes_what_it_owed(void)
+static void rejoining_peer_keeps_its_charge(void)
 {
-    CHECK(rejoined(1, 300 * MS, false, 10000 * MS) <= 1000 * MS + LINK_DEBT_NS);
-    CHECK(rejoined(1, 1 * MS, false, 10000 * MS) <= 1000 * MS + LINK_DEBT_NS);
+    CHECK(rejoined(1, 300 * MS, false, 10000 * MS) <= 1000 * MS + LINK_STALL_NS);
+    CHECK(rejoined(1, 1 * MS, false, 10000 * MS) <= 1000 * MS + LINK_STALL_NS);
 }
 
-static void connections_of_a_process_share_its_debt(void)
+static void connections_of_a_process_share_its_charge(void)
 {
     CHECK(rejoined(32, 60000 * MS, false, 10000 * MS) <=
-          1000 * MS + LINK_DEBT_NS);
+          1000 * MS + LINK_STALL_NS);
 }
 
-static void who_forks_gets_no_more_than_all_may(void)
+static void stall_by_many_processes_is_bounded(void)
 {
     static const unsigned numbers[] = { 1, 4, 32 };
     static const int64_t stays[] = { 1 * MS, 300 * MS, 60000 * MS };
@@ -209,13 +209,13 @@ static void who_forks_gets_no_more_than_all_may(void)
     for (unsigned i = 0; i < TEST_COUNT(numbers); i++) {
         for (unsigned k = 0; k < TEST_COUNT(stays); k++) {
             CHECK(rejoined(numbers[i], stays[k], true, 10000 * MS) <=
-                  1000 * MS + LINK_DEBTS_NS);
+                  1000 * MS + LINK_STALLS_NS);
         }
     }
 }
 
 /* The member still waits for other peers as long as before. */
-static void one_stuck_peer_leaves_patience_for_others(void)
+static void stuck_peer_does_not_change_waits_for_others(void)
 {
     LinkAccounts link = { 0 };
     LinkAccount *stuck = link_account_open(&link, 1, START);
@@ -223,31 +223,31 @@ static void one_stuck_peer_leaves_patience_for_others(void)
     int64_t now = START;
 
     for (unsigned i = 0; i < 10000; i++) {
-        stall(stuck, &link, &now);
+        wait_for(stuck, &link, &now);
         now += MS;
-        CHECK_EQ(link_debt_patience(&other->debt, &link.all, now),
-                 LINK_DEBT_NS);
+        CHECK_EQ(link_stall_left(&other->stall, &link.all, now),
+                 LINK_STALL_NS);
     }
 }
 
-/* The bytes that a peer takes pay only for waits for that peer. */
-static void who_takes_pays_for_itself_alone(void)
+/* The bytes that a peer takes reduce only its own charge. */
+static void bytes_read_reduce_only_own_charge(void)
 {
     LinkAccounts link = { 0 };
     LinkAccount *fast = link_account_open(&link, 1, START);
     LinkAccount *stuck = link_account_open(&link, 2, START);
 
-    link_debt_add(&stuck->debt, &link.all, LINK_DEBT_NS, 0, START);
-    link_debt_add(&fast->debt, &link.all, 0, 1U << 30, START);
-    CHECK_EQ(link_debt_owed(&link.all, START), LINK_DEBT_NS);
-    link_debt_add(&fast->debt, &link.all, 50 * MS, 0, START);
-    CHECK_EQ(link_debt_owed(&link.all, START), LINK_DEBT_NS + 50 * MS);
-    link_debt_add(&fast->debt, &link.all, 0, 1U << 30, START);
-    CHECK_EQ(link_debt_owed(&link.all, START), LINK_DEBT_NS);
+    link_stall_add(&stuck->stall, &link.all, LINK_STALL_NS, 0, START);
+    link_stall_add(&fast->stall, &link.all, 0, 1U << 30, START);
+    CHECK_EQ(link_stall_charged(&link.all, START), LINK_STALL_NS);
+    link_stall_add(&fast->stall, &link.all, 50 * MS, 0, START);
+    CHECK_EQ(link_stall_charged(&link.all, START), LINK_STALL_NS + 50 * MS);
+    link_stall_add(&fast->stall, &link.all, 0, 1U << 30, START);
+    CHECK_EQ(link_stall_charged(&link.all, START), LINK_STALL_NS);
 }
 
 /* Processes without a known number must not share one account. */
-static void processes_that_cannot_be_seen_have_an_account_each(void)
+static void unknown_processes_have_separate_accounts(void)
 {
     LinkAccounts link = { 0 };
 
@@ -255,8 +255,8 @@ static void processes_that_cannot_be_seen_have_an_account_each(void)
           link_account_open(&link, 0, START));
 }
 
-/* With more processes than accounts, the largest debts are kept. */
-static void the_smallest_debt_is_forgotten(void)
+/* With more processes than accounts, the largest charges are kept. */
+static void smallest_charge_is_dropped_first(void)
 {
     static LinkAccounts link;
     LinkAccount *peer;
@@ -264,30 +264,30 @@ static void the_smallest_debt_is_forgotten(void)
     link = (LinkAccounts) { 0 };
     for (long i = 1; i <= 2 * LINK_ACCOUNTS; i++) {
         peer = link_account_open(&link, i, START);
-        link_debt_add(&peer->debt, &link.all, i == 7 ? 90 * MS : i, 0, START);
+        link_stall_add(&peer->stall, &link.all, i == 7 ? 90 * MS : i, 0, START);
         link_account_close(peer);
     }
     peer = link_account_open(&link, 7, START);
-    CHECK_EQ(link_debt_owed(&peer->debt, START), 90 * MS);
+    CHECK_EQ(link_stall_charged(&peer->stall, START), 90 * MS);
     CHECK_EQ(peer->connections, 1);
 }
 
 static const Test tests[] = {
-    TEST(who_owes_nothing_is_waited_for),
-    TEST(waiting_uses_patience_up),
-    TEST(a_tenth_of_time_is_paid_back),
-    TEST(a_debt_is_bounded),
-    TEST(a_stuck_peer_costs_a_tenth),
-    TEST(who_is_slow_is_waited_for),
-    TEST(a_wait_is_told_of_in_pieces),
-    TEST(there_is_no_credit),
-    TEST(who_joins_again_owes_what_it_owed),
-    TEST(connections_of_a_process_share_its_debt),
-    TEST(who_forks_gets_no_more_than_all_may),
-    TEST(one_stuck_peer_leaves_patience_for_others),
-    TEST(who_takes_pays_for_itself_alone),
-    TEST(processes_that_cannot_be_seen_have_an_account_each),
-    TEST(the_smallest_debt_is_forgotten),
+    TEST(peer_without_charge_is_waited_for),
+    TEST(waiting_adds_to_the_charge),
+    TEST(charge_falls_by_a_tenth_of_elapsed_time),
+    TEST(charge_is_bounded),
+    TEST(stuck_peer_costs_a_tenth_of_time),
+    TEST(slow_peer_is_waited_for),
+    TEST(long_wait_may_be_reported_in_parts),
+    TEST(earlier_bytes_give_no_credit),
+    TEST(rejoining_peer_keeps_its_charge),
+    TEST(connections_of_a_process_share_its_charge),
+    TEST(stall_by_many_processes_is_bounded),
+    TEST(stuck_peer_does_not_change_waits_for_others),
+    TEST(bytes_read_reduce_only_own_charge),
+    TEST(unknown_processes_have_separate_accounts),
+    TEST(smallest_charge_is_dropped_first),
 };
 
 TEST_MAIN(tests)
