@@ -17,7 +17,7 @@
 static uint8_t data[8192];		/* sent inline */
 
 /* 10 requests of 132 bytes take 3 blocks each: 32 blocks hold 10. */
-static void capabilities_are_rounded_up_and_told(void)
+static void capabilities_are_rounded_up_and_returned(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_qp_init_attr init;
@@ -49,7 +49,7 @@ static void too_large_capabilities_are_refused(void)
 }
 
 /* Polls until an entry is found, at most 'limit' times. Counts the polls. */
-static struct ibv_wc poll_in_vain(struct world *world, int limit, int *polls)
+static struct ibv_wc poll_until_entry(struct world *world, int limit, int *polls)
 {
 	struct ibv_wc wc = {};
 
@@ -95,11 +95,11 @@ static void outstanding_work_is_flushed_when_the_device_is(uint64_t gone_ns)
 	CHECK(fakernic_upoll_cq(world.cq, 9, wc) == 1 && wc[0].wr_id == 100);
 	CHECK(!wc[0].status);
 	/* While the device lives, nothing is flushed, however many polls. */
-	poll_in_vain(&world, 10000, &polls);
+	poll_until_entry(&world, 10000, &polls);
 	CHECK(polls == 10000);
 
 	page.time_ns = htole64(gone_ns);
-	wc[0] = poll_in_vain(&world, 1000, &polls);
+	wc[0] = poll_until_entry(&world, 1000, &polls);
 	CHECK(polls < 1000);
 	check_flushed(&wc[0], &world, 101, false);
 	CHECK(fakernic_upoll_cq(world.cq, 9, wc) == 3);
@@ -131,7 +131,7 @@ static void silent_device_flushes(void)
 static struct world *hurried;
 
 /* The device's last completion, and a thread that finds the device gone. */
-static void meanwhile(int number)
+static void die_after_completion(int number)
 {
 	struct fakernic_context *context = hurried->context;
 
@@ -144,9 +144,9 @@ static void meanwhile(int number)
  * Both happen during the poll of another thread, when it first accesses the
  * context. A completed request must not be flushed, too.
  */
-static void last_completion_is_told_once(void)
+static void last_completion_is_not_flushed_too(void)
 {
-	struct sigaction action = { .sa_handler = meanwhile }, before;
+	struct sigaction action = { .sa_handler = die_after_completion }, before;
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_send_wr wr = { .wr_id = 100, .opcode = IBV_WR_SEND,
 				  .send_flags = IBV_SEND_SIGNALED };
@@ -169,7 +169,7 @@ static void last_completion_is_told_once(void)
 }
 
 /* The event has no entry. The first poll after it returns the flush. */
-static void who_sleeps_is_told_of_the_end_at_once(void)
+static void sleeper_gets_flush_when_device_dies(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct fakernic_clock_page page = { .time_ns = htole64(12345) };
@@ -203,7 +203,7 @@ static void end_with_an_entry(struct world *world,
 	fakernic_ucq_event(world->cq);
 }
 
-static void an_entry_hides_no_end(void)
+static void pending_entry_does_not_hide_device_death(void)
 {
 	struct fakernic_clock_page page = {};
 	struct ibv_wc wc[4];
@@ -225,7 +225,7 @@ static void an_entry_hides_no_end(void)
 	}
 }
 
-static void an_entry_hides_no_end_from_extended_polls(void)
+static void pending_entry_hides_no_death_from_extended_polls(void)
 {
 	struct fakernic_clock_page page = {};
 	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
@@ -248,7 +248,7 @@ static void an_entry_hides_no_end_from_extended_polls(void)
  * its poll must find the flush even while another thread creates or destroys a
  * queue pair, or polls another CQ.
  */
-static void nobody_keeps_a_sleeper_from_its_flush(void)
+static void woken_thread_finds_flush_at_first_poll(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct fakernic_clock_page page = {};
@@ -266,7 +266,7 @@ static void nobody_keeps_a_sleeper_from_its_flush(void)
 }
 
 /* A CQ with readers returns one entry at a time, with its QP's number. */
-static void extended_polls_are_flushed(void)
+static void extended_polls_return_flushes(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct fakernic_clock_page page = {};
@@ -330,7 +330,7 @@ static void full_queue_takes_exactly_max_send_wr(void)
 }
 
 /* Record and doorbell announce the valid requests; bad_wr is the bad one. */
-static void bad_request_ends_the_list(void)
+static void posting_stops_at_the_bad_request(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_sge sge[11] = { { (uintptr_t)data, 161, 0 } };
@@ -362,7 +362,7 @@ static void bad_request_ends_the_list(void)
 	world_end(&world);
 }
 
-static void ud_knows_only_sends(void)
+static void ud_accepts_only_sends(void)
 {
 	struct world world = world_of(IBV_QPT_UD);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
@@ -579,7 +579,7 @@ static void both_interfaces_write_the_same_wqes(void)
 }
 
 /* A bind of type 1 increments the tag. A window cannot have a local right. */
-static void windows_are_bound_with_remote_rights(void)
+static void window_binds_use_only_remote_rights(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_mr mr = { .lkey = 0x305 };
@@ -604,7 +604,7 @@ static void windows_are_bound_with_remote_rights(void)
 	world_end(&world);
 }
 
-static void aborted_and_failed_batches_leave_nothing(void)
+static void aborted_and_failed_batches_post_nothing(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_qp_ex *ex = &fakernic_to_qp(world.qp)->vqp.qp_ex;
@@ -642,7 +642,7 @@ static void aborted_and_failed_batches_leave_nothing(void)
 }
 
 /* Neither rings a doorbell; the device reads the records. */
-static void receives_and_polls_are_memory_only(void)
+static void receives_and_polls_ring_no_doorbell(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct model_qp *qp = model_qp(world.qp);
@@ -695,7 +695,7 @@ static int rings_at(struct world *world, int polls)
  * Empty polls ring the poll doorbell if the device has it, as often as its
  * features demand.
  */
-static void who_polls_in_vain_rings(void)
+static void empty_polls_ring_the_poll_doorbell(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	uint64_t *features = &world.context->features;
@@ -711,7 +711,7 @@ static void who_polls_in_vain_rings(void)
 	world_end(&world);
 }
 
-static void arming_tells_the_consumer_index(void)
+static void arming_reports_the_consumer_index(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	__le64 *doorbell = (void *)((uint8_t *)world.context->uar +
@@ -776,7 +776,7 @@ static void send_and_poll(struct world *world, uint32_t index)
  * again. The event reports no other entry. Otherwise the device would not wake
  * the thread for the next entry behind its last poll.
  */
-static void a_late_event_tells_of_nothing_new(void)
+static void late_event_covers_only_polled_entries(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
@@ -803,7 +803,7 @@ static void a_late_event_tells_of_nothing_new(void)
 }
 
 /* On a CQ without a lock, arming after the event causes no second event. */
-static void event_without_a_lock_tells_of_its_entry(void)
+static void event_of_unlocked_cq_covers_its_entry(void)
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = 8,
@@ -834,7 +834,7 @@ static void event_without_a_lock_tells_of_its_entry(void)
  * A thread may arm between start_poll and end_poll, as other cards allow. The
  * entry that it is reading counts as polled.
  */
-static void who_polls_may_arm(void)
+static void cq_can_be_armed_during_a_poll(void)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
 	struct world world = world_of(IBV_QPT_RC);
@@ -856,7 +856,7 @@ static void who_polls_may_arm(void)
 }
 
 /* A faulty device writes to the ring between the check and the use. */
-static void an_entry_that_was_taken_stays_as_it_was(void)
+static void entry_is_read_only_once(void)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
 	struct world world = world_of(IBV_QPT_RC);
@@ -877,7 +877,7 @@ static void an_entry_that_was_taken_stays_as_it_was(void)
 }
 
 /* An event is taken after billions of entries, without arming in between. */
-static void an_old_event_tells_of_nothing_new(void)
+static void old_event_covers_only_polled_entries(void)
 {
 	const uint32_t many = 3U << 30;
 	struct world world = world_of(IBV_QPT_RC);
@@ -919,7 +919,7 @@ static uint8_t sl_of(struct world *world, struct ibv_cq_ex *ex,
 	return sl;
 }
 
-static void sl_tells_the_network(void)
+static void sl_reports_the_network_type(void)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 8,
 					    .wc_flags = IBV_WC_EX_WITH_SL };
@@ -942,7 +942,7 @@ static void sl_tells_the_network(void)
 }
 
 /* A reset removes the CQEs of its QP. The others stay, in order. */
-static void reset_cleans_the_cq(void)
+static void reset_removes_cqes_of_its_qp(void)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
 	struct world world = world_of(IBV_QPT_RC);
@@ -1039,8 +1039,8 @@ static void srq_tags_are_kept(void)
 }
 
 /* Writes a completion for this tag or index, as the device would. */
-static void tell(struct world *world, struct ibv_qp *qp, uint32_t srqn,
-		 uint32_t tag)
+static void complete_recv(struct world *world, struct ibv_qp *qp, uint32_t srqn,
+			  uint32_t tag)
 {
 	struct fakernic_cqe cqe = {
 		.qpn = htole32(qp->qp_num),
@@ -1056,7 +1056,7 @@ static void tell(struct world *world, struct ibv_qp *qp, uint32_t srqn,
  * A fault rule repeats a completion: at once, and when the next round uses its
  * slot. The copies complete nothing and take no room.
  */
-static void receives_complete_once(void)
+static void duplicate_receive_completions_are_dropped(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct model_ring *ring = &model_qp(world.qp)->rq;
@@ -1067,16 +1067,16 @@ static void receives_complete_once(void)
 
 	CHECK(!fakernic_upost_recv(world.qp, &wr, &bad));
 	first = next_tag(ring);
-	tell(&world, world.qp, 0, first);
-	tell(&world, world.qp, 0, first);
+	complete_recv(&world, world.qp, 0, first);
+	complete_recv(&world, world.qp, 0, first);
 	CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1);
 	CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 0);
 	for (i = 1; i <= world.cap.max_recv_wr; i++) {
 		wr.wr_id = i;
 		CHECK(!fakernic_upost_recv(world.qp, &wr, &bad));
 		tag = next_tag(ring);
-		tell(&world, world.qp, 0, first);
-		tell(&world, world.qp, 0, tag);
+		complete_recv(&world, world.qp, 0, first);
+		complete_recv(&world, world.qp, 0, tag);
 		CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1);
 		CHECK(wc[0].wr_id == i);
 	}
@@ -1084,7 +1084,7 @@ static void receives_complete_once(void)
 }
 
 /* Completions after a lost one are not repeated when the device is gone. */
-static void lost_receives_are_behind(void)
+static void lost_receive_completion_is_not_flushed(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct model_ring *ring = &model_qp(world.qp)->rq;
@@ -1094,7 +1094,7 @@ static void lost_receives_are_behind(void)
 	for (wr.wr_id = 10; wr.wr_id < 13; wr.wr_id++)
 		CHECK(!fakernic_upost_recv(world.qp, &wr, &bad));
 	next_tag(ring);
-	tell(&world, world.qp, 0, next_tag(ring));
+	complete_recv(&world, world.qp, 0, next_tag(ring));
 	CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 11);
 	atomic_store(&world.context->gone, true);
 	CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 12);
@@ -1102,7 +1102,7 @@ static void lost_receives_are_behind(void)
 	world_end(&world);
 }
 
-static void sends_complete_once(void)
+static void duplicate_send_completions_are_dropped(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
@@ -1129,7 +1129,7 @@ static void sends_complete_once(void)
 }
 
 /* The same for an SRQ, which reuses a tag at once. */
-static void receives_of_an_srq_complete_once(void)
+static void duplicate_srq_completions_are_dropped(void)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 4 } };
 	struct world world = world_of(IBV_QPT_RC);
@@ -1146,9 +1146,9 @@ static void receives_of_an_srq_complete_once(void)
 		CHECK(!fakernic_upost_srq_recv(srq, &wr, &bad));
 		tag = next_tag(model_srq());
 		if (i)
-			tell(&world, qp, MODEL_SRQN, last);
-		tell(&world, qp, MODEL_SRQN, tag);
-		tell(&world, qp, MODEL_SRQN, tag);
+			complete_recv(&world, qp, MODEL_SRQN, last);
+		complete_recv(&world, qp, MODEL_SRQN, tag);
+		complete_recv(&world, qp, MODEL_SRQN, tag);
 		CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1);
 		CHECK(wc[0].wr_id == i);
 		last = tag;
@@ -1164,7 +1164,7 @@ static void receives_of_an_srq_complete_once(void)
  * A thread may destroy a QP between start_poll and end_poll. The entry that it
  * is reading stays.
  */
-static void who_polls_may_destroy(void)
+static void qp_can_be_destroyed_during_a_poll(void)
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = 2,
@@ -1192,7 +1192,7 @@ static void who_polls_may_destroy(void)
 	world_end(&world);
 }
 
-static void resize_keeps_what_was_not_polled(void)
+static void resize_keeps_unpolled_entries(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
@@ -1226,7 +1226,7 @@ static void completion_of_an_unknown_qp_is_an_error_once(void)
 	world_end(&world);
 }
 
-static void extended_cq_gives_room_back_entry_by_entry(void)
+static void extended_cq_frees_each_entry_after_use(void)
 {
 	struct ibv_cq_init_attr_ex init = {
 		.cqe = 4, .wc_flags = IBV_WC_STANDARD_FLAGS |
@@ -1269,7 +1269,7 @@ static void extended_cq_gives_room_back_entry_by_entry(void)
  * signaled one completes once, in order. The queue is full only when
  * max_send_wr sends are outstanding.
  */
-static void swarm_of_sends(void)
+static void random_sends_complete_once_in_order(void)
 {
 	struct world world = world_with(IBV_QPT_RC, (struct ibv_qp_cap) {
 		.max_send_wr = 1 + below(60), .max_send_sge = 1 + below(30),
@@ -1316,43 +1316,43 @@ static void swarm_of_sends(void)
 }
 
 const struct test_case data_cases[] = {
-	CASE(capabilities_are_rounded_up_and_told),
+	CASE(capabilities_are_rounded_up_and_returned),
 	CASE(too_large_capabilities_are_refused),
 	CASE(unplugged_device_flushes),
 	CASE(silent_device_flushes),
-	CASE(last_completion_is_told_once),
-	CASE(who_sleeps_is_told_of_the_end_at_once),
-	CASE(an_entry_hides_no_end),
-	CASE(an_entry_hides_no_end_from_extended_polls),
-	CASE(an_entry_that_was_taken_stays_as_it_was),
-	CASE(nobody_keeps_a_sleeper_from_its_flush),
-	CASE(extended_polls_are_flushed),
+	CASE(last_completion_is_not_flushed_too),
+	CASE(sleeper_gets_flush_when_device_dies),
+	CASE(pending_entry_does_not_hide_device_death),
+	CASE(pending_entry_hides_no_death_from_extended_polls),
+	CASE(entry_is_read_only_once),
+	CASE(woken_thread_finds_flush_at_first_poll),
+	CASE(extended_polls_return_flushes),
 	CASE(posting_in_the_wrong_state_is_refused),
 	CASE(full_queue_takes_exactly_max_send_wr),
-	CASE(bad_request_ends_the_list),
-	CASE(ud_knows_only_sends),
+	CASE(posting_stops_at_the_bad_request),
+	CASE(ud_accepts_only_sends),
 	CASE(both_interfaces_write_the_same_wqes),
-	CASE(windows_are_bound_with_remote_rights),
-	CASE(aborted_and_failed_batches_leave_nothing),
-	CASE(receives_and_polls_are_memory_only),
-	CASE(who_polls_in_vain_rings),
-	CASE(arming_tells_the_consumer_index),
-	CASE(a_late_event_tells_of_nothing_new),
-	CASE(an_old_event_tells_of_nothing_new),
-	CASE(event_without_a_lock_tells_of_its_entry),
-	CASE(who_polls_may_arm),
-	CASE(sl_tells_the_network),
-	CASE(reset_cleans_the_cq),
+	CASE(window_binds_use_only_remote_rights),
+	CASE(aborted_and_failed_batches_post_nothing),
+	CASE(receives_and_polls_ring_no_doorbell),
+	CASE(empty_polls_ring_the_poll_doorbell),
+	CASE(arming_reports_the_consumer_index),
+	CASE(late_event_covers_only_polled_entries),
+	CASE(old_event_covers_only_polled_entries),
+	CASE(event_of_unlocked_cq_covers_its_entry),
+	CASE(cq_can_be_armed_during_a_poll),
+	CASE(sl_reports_the_network_type),
+	CASE(reset_removes_cqes_of_its_qp),
 	CASE(reset_returns_both_rings_to_their_start),
 	CASE(srq_tags_are_kept),
-	CASE(receives_complete_once),
-	CASE(lost_receives_are_behind),
-	CASE(sends_complete_once),
-	CASE(receives_of_an_srq_complete_once),
-	CASE(who_polls_may_destroy),
-	CASE(resize_keeps_what_was_not_polled),
+	CASE(duplicate_receive_completions_are_dropped),
+	CASE(lost_receive_completion_is_not_flushed),
+	CASE(duplicate_send_completions_are_dropped),
+	CASE(duplicate_srq_completions_are_dropped),
+	CASE(qp_can_be_destroyed_during_a_poll),
+	CASE(resize_keeps_unpolled_entries),
 	CASE(completion_of_an_unknown_qp_is_an_error_once),
-	CASE(extended_cq_gives_room_back_entry_by_entry),
-	CASE(swarm_of_sends),
+	CASE(extended_cq_frees_each_entry_after_use),
+	CASE(random_sends_complete_once_in_order),
 };
 const unsigned int data_case_count = ARRAY_SIZE(data_cases);

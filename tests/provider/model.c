@@ -23,7 +23,7 @@ struct fakernic_ureq_create_rss_qp model_rss;
 static unsigned int model_cq_count, model_qp_count, model_wq_count;
 static size_t model_dm_length;
 int model_live;
-void (*model_meanwhile)(void);
+void (*model_on_destroy)(void);
 int model_failure;
 char model_log[256];
 #ifdef __SANITIZE_THREAD__
@@ -214,14 +214,14 @@ static int model_destroy(void)
  */
 static int model_wait_for_events(unsigned int *count)
 {
-	void (*meanwhile)(void) = model_meanwhile;
+	void (*on_destroy)(void) = model_on_destroy;
 
-	model_meanwhile = NULL;
-	if (!meanwhile)
+	model_on_destroy = NULL;
+	if (!on_destroy)
 		return 0;
 	if (count)
 		(*count)--;
-	meanwhile();
+	on_destroy();
 	return 0;
 }
 

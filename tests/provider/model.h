@@ -73,7 +73,7 @@ extern char model_log[256];
  * Called once while a destroyed QP, WQ or SRQ waits until its events are
  * acknowledged. It acts as other threads; the object's number is free.
  */
-extern void (*model_meanwhile)(void);
+extern void (*model_on_destroy)(void);
 /* Unless 0, the next command fails with this error, once. */
 extern int model_failure;
 

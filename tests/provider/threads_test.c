@@ -192,7 +192,7 @@ static void crowd_run(struct crowd *crowd,
 	CHECK(crowd->sum == POSTERS * (POSTS * (POSTS - 1ULL) / 2));
 }
 
-static void posts_to_a_qp_and_polls_of_a_cq(void)
+static void threads_post_to_a_qp_and_poll_its_cq(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct crowd crowd = { .world = &world };
@@ -201,7 +201,7 @@ static void posts_to_a_qp_and_polls_of_a_cq(void)
 	world_end(&world);
 }
 
-static void receives_of_a_qp(void)
+static void threads_post_receives_to_a_qp(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct crowd crowd = { .world = &world };
@@ -211,7 +211,7 @@ static void receives_of_a_qp(void)
 	world_end(&world);
 }
 
-static void extended_posts_and_polls(void)
+static void threads_use_extended_posts_and_polls(void)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 64 };
 	struct world world = world_of(IBV_QPT_RC);
@@ -237,7 +237,7 @@ static void *resize_cq(void *argument)
 	return NULL;
 }
 
-static void polls_of_a_cq_that_is_resized(void)
+static void threads_poll_a_cq_during_resize(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct crowd crowd = { .world = &world, .command = resize_cq };
@@ -266,7 +266,7 @@ static void *resize_srq(void *argument)
 	return NULL;
 }
 
-static void posts_to_an_srq_that_is_resized(void)
+static void threads_post_to_an_srq_during_resize(void)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 16 } };
 	struct world world = world_of(IBV_QPT_RC);
@@ -284,7 +284,7 @@ static void posts_to_an_srq_that_is_resized(void)
  * In a thread domain one thread posts at a time. The thread that polls may be
  * another one, and returns the tags.
  */
-static void posts_to_an_srq_in_a_thread_domain(void)
+static void thread_domain_allows_one_posting_thread(void)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 16 } };
 	struct ibv_td_init_attr td_attr = {};
@@ -315,7 +315,7 @@ static void *take_events(void *argument)
 	return NULL;
 }
 
-static void events_of_a_cq_without_a_lock(void)
+static void thread_takes_events_of_an_unlocked_cq(void)
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = 64,
@@ -359,7 +359,7 @@ static void *create_and_destroy(void *argument)
 	return NULL;
 }
 
-static void polls_of_a_cq_whose_qps_come_and_go(void)
+static void threads_poll_a_cq_while_qps_change(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct crowd crowd = { .world = &world, .command = create_and_destroy };
@@ -370,7 +370,7 @@ static void polls_of_a_cq_whose_qps_come_and_go(void)
 
 static atomic_bool is_destroyed;
 
-static void say_destroyed(void)
+static void set_destroyed(void)
 {
 	atomic_store(&is_destroyed, true);
 }
@@ -385,7 +385,7 @@ static void *destroy_one(void *qp)
  * A thread creates a QP between start_poll and end_poll. Another thread waits
  * for the same CQ, to destroy a QP.
  */
-static void who_polls_may_create(void)
+static void qp_can_be_created_during_a_poll(void)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 64 };
 	struct ibv_qp_cap cap = { .max_send_wr = 4 };
@@ -400,7 +400,7 @@ static void who_polls_may_create(void)
 	other = world_qp(&world, IBV_QPT_RC, &cap, 0, NULL);
 	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 0));
 	CHECK(!ex->start_poll(ex, &poll));
-	model_meanwhile = say_destroyed;
+	model_on_destroy = set_destroyed;
 	CHECK(!pthread_create(&thread, NULL, destroy_one, other));
 	while (!atomic_load(&is_destroyed))
 		sched_yield();
@@ -441,7 +441,7 @@ static void *flushed_at_once(void *argument)
  * Threads use a dead device, each with its own CQ. Another thread creates and
  * destroys QPs.
  */
-static void each_is_flushed_at_its_first_poll(void)
+static void each_thread_gets_flush_at_first_poll(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct crowd crowd = { .world = &world };
@@ -471,16 +471,16 @@ static void each_is_flushed_at_its_first_poll(void)
 }
 
 static const struct test_case cases[] = {
-	CASE(posts_to_a_qp_and_polls_of_a_cq),
-	CASE(receives_of_a_qp),
-	CASE(extended_posts_and_polls),
-	CASE(polls_of_a_cq_that_is_resized),
-	CASE(posts_to_an_srq_that_is_resized),
-	CASE(posts_to_an_srq_in_a_thread_domain),
-	CASE(events_of_a_cq_without_a_lock),
-	CASE(polls_of_a_cq_whose_qps_come_and_go),
-	CASE(who_polls_may_create),
-	CASE(each_is_flushed_at_its_first_poll),
+	CASE(threads_post_to_a_qp_and_poll_its_cq),
+	CASE(threads_post_receives_to_a_qp),
+	CASE(threads_use_extended_posts_and_polls),
+	CASE(threads_poll_a_cq_during_resize),
+	CASE(threads_post_to_an_srq_during_resize),
+	CASE(thread_domain_allows_one_posting_thread),
+	CASE(thread_takes_events_of_an_unlocked_cq),
+	CASE(threads_poll_a_cq_while_qps_change),
+	CASE(qp_can_be_created_during_a_poll),
+	CASE(each_thread_gets_flush_at_first_poll),
 };
 
 int main(void)

@@ -74,7 +74,7 @@ static struct ibv_srq *xrc_srq_of(struct world *world, struct ibv_xrcd *xrcd)
 
 /* ---- XRC ----------------------------------------------------------------- */
 
-static void xrc_initiator_names_the_srq(void)
+static void xrc_initiator_sets_the_srq_number(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_qp *qp = qp_of(&world, IBV_QPT_XRC_SEND, NULL,
@@ -106,7 +106,7 @@ static void xrc_initiator_names_the_srq(void)
  * A target that is created once and opened twice has three handles, but no
  * queue and no table entry.
  */
-static void xrc_target_is_but_a_handle(void)
+static void xrc_target_has_no_queue(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_xrcd *xrcd = xrcd_of(&world);
@@ -141,7 +141,7 @@ static void xrc_target_is_but_a_handle(void)
  * An initiator has no receive CQ, a target no CQ at all: the named ones can be
  * destroyed before it. A PD without its bit in comp_mask is ignored.
  */
-static void xrc_qps_hold_no_cq_but_their_own(void)
+static void xrc_qps_use_only_their_own_cq(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_context *context = world.pd->context;
@@ -170,7 +170,7 @@ static void xrc_qps_hold_no_cq_but_their_own(void)
 }
 
 /* ibv_create_qp(3): with an SRQ, the limits of receives are ignored. */
-static void receives_do_not_count_beside_an_srq(void)
+static void receive_limits_are_ignored_with_an_srq(void)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 8 } };
 	struct world world = world_of(IBV_QPT_RC);
@@ -231,7 +231,7 @@ static void xrc_receives_belong_to_the_srq(void)
 }
 
 /* A basic SRQ does not use a named CQ, which can be destroyed first. */
-static void basic_srq_holds_no_cq(void)
+static void basic_srq_uses_no_cq(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_cq *cq = fakernic_ucreate_cq(world.pd->context, 4, NULL, 0);
@@ -349,7 +349,7 @@ static void raw_packets_are_sent_with_checksums(void)
 }
 
 /* Both interfaces return the verbs opcode of every opcode of the device. */
-static void completions_tell_their_opcode(void)
+static void completions_have_their_opcode(void)
 {
 	static const struct { uint8_t cqe; enum ibv_wc_opcode wc; } pairs[] = {
 		{ FAKERNIC_CQE_SEND, IBV_WC_SEND },
@@ -436,7 +436,7 @@ static void posts_and_polls_are_stamped(void)
 }
 
 /* Completions carry Unix time if the kernel has reported the offset. */
-static void wallclock_is_the_device_clock_moved(void)
+static void wallclock_is_device_clock_plus_offset(void)
 {
 	struct ibv_cq_init_attr_ex init = { .cqe = 4, .wc_flags =
 		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
@@ -603,7 +603,7 @@ static struct ibv_pd *pool_domain(struct world *world)
 	return domain;
 }
 
-static void queues_come_from_the_domains_allocators(void)
+static void queues_use_allocators_of_parent_domain(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_pd *domain = pool_domain(&world);
@@ -655,7 +655,7 @@ static void queues_come_from_the_domains_allocators(void)
 }
 
 /* Objects of a parent domain with a thread domain have no locks. */
-static void thread_domains_do_without_locks(void)
+static void thread_domain_objects_have_no_locks(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_td_init_attr td_attr = {};
@@ -747,7 +747,7 @@ static void device_memory_is_copied_within_bounds(void)
 }
 
 /* Imported objects work like others, and do not destroy those of the kernel. */
-static void imported_objects_stay_the_others(void)
+static void imported_objects_are_not_destroyed(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_pd *pd = fakernic_uimport_pd(world.pd->context, 17);
@@ -764,7 +764,7 @@ static void imported_objects_stay_the_others(void)
 
 /* ---- attributes ---------------------------------------------------------- */
 
-static void rate_limits_reach_the_kernel(void)
+static void rate_limits_are_passed_to_the_kernel(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_qp_rate_limit_attr limit = { .rate_limit = 8000 };
@@ -782,7 +782,7 @@ static void rate_limits_reach_the_kernel(void)
 	world_end(&world);
 }
 
-static void connections_have_no_options(void)
+static void ece_has_no_options(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_ece ece;
@@ -963,7 +963,7 @@ static void bad_cqs_are_refused(void)
 }
 
 /* Each constructor frees everything when the kernel refuses. */
-static void a_refusing_kernel_leaves_nothing(void)
+static void kernel_refusal_leaks_nothing(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_context *context = world.pd->context;
@@ -993,7 +993,7 @@ static void a_refusing_kernel_leaves_nothing(void)
 }
 
 /* An object that the kernel does not destroy stays usable. */
-static void a_busy_object_stays(void)
+static void busy_object_stays_usable(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 1 } };
@@ -1022,7 +1022,7 @@ static void a_busy_object_stays(void)
 }
 
 /* The device stores data in ascending order. */
-static void data_comes_in_order(void)
+static void data_order_is_reported(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 
@@ -1033,7 +1033,7 @@ static void data_comes_in_order(void)
 }
 
 /* The log names the usual mistakes with addresses. */
-static void refused_addresses_say_why(void)
+static void log_explains_refused_addresses(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_qp_attr attr = { .ah_attr = { .port_num = 1 } };
@@ -1066,7 +1066,7 @@ static void refused_addresses_say_why(void)
 }
 
 /* The log names the check that refused a work request. */
-static void refused_requests_say_why(void)
+static void log_explains_refused_requests(void)
 {
 	struct world world = world_of(IBV_QPT_UD);
 	struct ibv_qp_ex *ex = ex_of(world.qp);
@@ -1104,33 +1104,33 @@ static void refused_requests_say_why(void)
 }
 
 const struct test_case verbs_cases[] = {
-	CASE(xrc_initiator_names_the_srq),
-	CASE(xrc_target_is_but_a_handle),
-	CASE(xrc_qps_hold_no_cq_but_their_own),
-	CASE(receives_do_not_count_beside_an_srq),
+	CASE(xrc_initiator_sets_the_srq_number),
+	CASE(xrc_target_has_no_queue),
+	CASE(xrc_qps_use_only_their_own_cq),
+	CASE(receive_limits_are_ignored_with_an_srq),
 	CASE(xrc_receives_belong_to_the_srq),
-	CASE(basic_srq_holds_no_cq),
+	CASE(basic_srq_uses_no_cq),
 	CASE(flush_and_atomic_write_are_built),
 	CASE(atomic_write_can_be_posted),
 	CASE(raw_packets_are_sent_with_checksums),
-	CASE(completions_tell_their_opcode),
+	CASE(completions_have_their_opcode),
 	CASE(posts_and_polls_are_stamped),
-	CASE(wallclock_is_the_device_clock_moved),
+	CASE(wallclock_is_device_clock_plus_offset),
 	CASE(srq_resize_loses_no_receive),
-	CASE(queues_come_from_the_domains_allocators),
-	CASE(thread_domains_do_without_locks),
+	CASE(queues_use_allocators_of_parent_domain),
+	CASE(thread_domain_objects_have_no_locks),
 	CASE(bad_domains_are_refused),
 	CASE(device_memory_is_copied_within_bounds),
-	CASE(imported_objects_stay_the_others),
-	CASE(rate_limits_reach_the_kernel),
-	CASE(connections_have_no_options),
-	CASE(data_comes_in_order),
+	CASE(imported_objects_are_not_destroyed),
+	CASE(rate_limits_are_passed_to_the_kernel),
+	CASE(ece_has_no_options),
+	CASE(data_order_is_reported),
 	CASE(bad_qps_are_refused),
 	CASE(bad_srqs_are_refused),
 	CASE(bad_cqs_are_refused),
-	CASE(a_refusing_kernel_leaves_nothing),
-	CASE(a_busy_object_stays),
-	CASE(refused_addresses_say_why),
-	CASE(refused_requests_say_why),
+	CASE(kernel_refusal_leaks_nothing),
+	CASE(busy_object_stays_usable),
+	CASE(log_explains_refused_addresses),
+	CASE(log_explains_refused_requests),
 };
 const unsigned int verbs_case_count = ARRAY_SIZE(verbs_cases);

@@ -92,7 +92,7 @@ static void make_an_srq(void)
 	CHECK(next_srq);
 }
 
-static void numbers_have_new_owners_while_events_wait(void)
+static void number_can_be_reused_during_destroy(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_wq *wq = new_wq(&world);
@@ -103,14 +103,14 @@ static void numbers_have_new_owners_while_events_wait(void)
 	destroyed_in = &world;
 	CHECK(!post(&world, &(struct ibv_send_wr) { .wr_id = 5 }));
 	CHECK(complete_send(&world, qp, 0));
-	model_meanwhile = make_a_qp;
+	model_on_destroy = make_a_qp;
 	CHECK(!fakernic_udestroy_qp(qp));
 	CHECK(next_qp && next_qp->qp_num == 0x100);
 	CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 8);
 
 	CHECK(!wq_to(wq, IBV_WQS_RDY) && !post_wq(wq, 6, 1));
 	receive(&world, wq);
-	model_meanwhile = make_a_wq;
+	model_on_destroy = make_a_wq;
 	CHECK(!fakernic_udestroy_wq(wq));
 	CHECK(next_wq && next_wq->wq_num == MODEL_WQN);
 	CHECK(fakernic_upoll_cq(world.cq, 4, wc) == 1 && wc[0].wr_id == 9);
@@ -118,7 +118,7 @@ static void numbers_have_new_owners_while_events_wait(void)
 
 	make_an_srq();
 	srq = next_srq;
-	model_meanwhile = make_an_srq;
+	model_on_destroy = make_an_srq;
 	CHECK(!fakernic_udestroy_srq(srq) && next_srq != srq);
 	CHECK(fakernic_utable_find(&world.context->srq_table, MODEL_SRQN) ==
 	      fakernic_to_srq(next_srq));
@@ -158,7 +158,7 @@ static void work_queues_receive(void)
 }
 
 /* RESET removes old completions, and the ring starts at 0 again. */
-static void a_reset_work_queue_forgets(void)
+static void reset_work_queue_discards_completions(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_wq *wq = new_wq(&world);
@@ -251,7 +251,7 @@ static struct ibv_qp_init_attr_ex rss_attr(struct world *world,
 					       IBV_RX_HASH_DST_PORT_UDP } };
 }
 
-static void rss_qps_reach_the_kernel(void)
+static void rss_qps_are_passed_to_the_kernel(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
 	struct ibv_wq *wqs[2] = { new_wq(&world), new_wq(&world) };
@@ -334,10 +334,10 @@ static void bad_rss_qps_are_refused(void)
 
 const struct test_case wq_cases[] = {
 	CASE(work_queues_receive),
-	CASE(numbers_have_new_owners_while_events_wait),
-	CASE(a_reset_work_queue_forgets),
+	CASE(number_can_be_reused_during_destroy),
+	CASE(reset_work_queue_discards_completions),
 	CASE(bad_work_queues_are_refused),
-	CASE(rss_qps_reach_the_kernel),
+	CASE(rss_qps_are_passed_to_the_kernel),
 	CASE(bad_rss_qps_are_refused),
 };
 const unsigned int wq_case_count = ARRAY_SIZE(wq_cases);
