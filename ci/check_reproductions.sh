@@ -63,31 +63,31 @@ report $? "QEMU with the device of $rev"
 without=$(missing)
 echo "# without $without"
 
-heard='(longest|sleepy|since) <= HEARD_US'
+answers_late='(longest|sleepy|since) <= MONITOR_US'
 for way in doorbell command frame timer; do
     reproduce D1 "life/unplug/from-$way" 'QEMU death from signal'
 done
-reproduce D2 turn/monitor "$heard"
-reproduce D3 cost/flush_global "$heard"
-reproduce D3 cost/flush_frames "$heard"
-reproduce D3 persist/scattered 'took <= HEARD_US'
+reproduce D2 turn/monitor "$answers_late"
+reproduce D3 cost/flush_global "$answers_late"
+reproduce D3 cost/flush_frames "$answers_late"
+reproduce D3 persist/scattered 'took <= MONITOR_US'
 reproduce D4 life/quiet 'frames < QUIET_FRAMES'
 reproduce D5 odp/fair 'answers <= FAIR_ANSWERS'
 reproduce D5 cost/odp_flood 'cost_wanted\(&w\) == COST_WAITERS'
-reproduce D6 peer/xrc-read-again 'owned_read\(&o, OTHER_BYTE\) == 0'
+reproduce D6 peer/xrc-repeated-read 'owned_read\(&o, OTHER_BYTE\) == 0'
 reproduce D6 peer/xrc-held-receive 'qtest_readb\(n->m->qts, other\) == 0'
-reproduce D7 cost/rereg "$heard"
+reproduce D7 cost/rereg "$answers_late"
 reproduce D7 cost/copies 'rules == 64'
 reproduce D7 cost/moderation 'many <= 2 \* few'
 reproduce D7 cost/destroy '<= 5 \* few'
 reproduce D8 cost/memory 'taken <= COST_MEMORY'
 reproduce D9 turn/blocked-wire 'cq_count\(&n, &s.cq\) == 1'
-reproduce D10 peer/copies-of-a-nak 'qp_state\(.*\) == FAKERNIC_QPS_RTS'
+reproduce D10 peer/duplicate-naks 'qp_state\(.*\) == FAKERNIC_QPS_RTS'
 reproduce D10 peer/stale-request "'eq_poll\(.*\)' should be FALSE"
 reproduce D10 peer/reserved-opcode "'peer_next\(.*\)' should be TRUE"
-reproduce D10 peer/bogus-duplicate 'packet.psn == \(PEER_PSN \+ i\)'
+reproduce D10 peer/changed-duplicate 'packet.psn == \(PEER_PSN \+ i\)'
 reproduce D11 peer/short-queue 'k.frames < 2 \* k.taken'
-reproduce D11 peer/silence 'most <= first / 2'
+reproduce D11 peer/silent-peer 'most <= first / 2'
 reproduce D12 peer/shares 'before <= READ_FRAMES / 4'
 reproduce D13 peer/slow-peer 'timeouts == 0'
 finish

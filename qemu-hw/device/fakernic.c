@@ -126,7 +126,7 @@ static void fakernic_write_config(PCIDevice *pci, uint32_t address,
 }
 
 /* An unplugged device answers no queries and cannot be realized again. */
-static bool fakernic_is_there(const FakernicState *s, Error **errp)
+static bool fakernic_present(const FakernicState *s, Error **errp)
 {
     if (!fakernic_is_plugged(s)) {
         error_setg(errp, "the device has been unplugged");
@@ -324,7 +324,7 @@ static void fakernic_realize(PCIDevice *pci, Error **errp)
     FakernicState *s = FAKERNIC(pci);
     RoceLimits limits;
 
-    if (!fakernic_is_there(s, errp) || !fakernic_check_properties(s, errp)) {
+    if (!fakernic_present(s, errp) || !fakernic_check_properties(s, errp)) {
         return;
     }
     g_free(s->name);
@@ -397,28 +397,28 @@ static char *fakernic_get_recorder(Object *obj, Error **errp)
 {
     FakernicState *s = FAKERNIC(obj);
 
-    return fakernic_is_there(s, errp) ? fakernic_record_text(s, false) : NULL;
+    return fakernic_present(s, errp) ? fakernic_record_text(s, false) : NULL;
 }
 
 static char *fakernic_get_recorder_now(Object *obj, Error **errp)
 {
     FakernicState *s = FAKERNIC(obj);
 
-    return fakernic_is_there(s, errp) ? fakernic_record_text(s, true) : NULL;
+    return fakernic_present(s, errp) ? fakernic_record_text(s, true) : NULL;
 }
 
 static bool fakernic_get_recording(Object *obj, Error **errp)
 {
     FakernicState *s = FAKERNIC(obj);
 
-    return fakernic_is_there(s, errp) && fakernic_recorder_is_on(s);
+    return fakernic_present(s, errp) && fakernic_recorder_is_on(s);
 }
 
 static void fakernic_set_recording(Object *obj, bool on, Error **errp)
 {
     FakernicState *s = FAKERNIC(obj);
 
-    if (fakernic_is_there(s, errp)) {
+    if (fakernic_present(s, errp)) {
         fakernic_recorder_set(s, on, errp);
     }
 }
@@ -429,7 +429,7 @@ static void fakernic_get_query(Object *obj, Visitor *v, const char *name,
     FakernicState *s = FAKERNIC(obj);
     g_autofree char *text = NULL;
 
-    if (fakernic_is_there(s, errp)) {
+    if (fakernic_present(s, errp)) {
         text = fakernic_query(s, opaque);
         visit_type_str(v, name, &text, errp);
     }
@@ -441,7 +441,7 @@ static void fakernic_set_window(Object *obj, Visitor *v, const char *name,
     FakernicState *s = FAKERNIC(obj);
     g_autofree char *words = NULL;
 
-    if (fakernic_is_there(s, errp) && visit_type_str(v, name, &words, errp)) {
+    if (fakernic_present(s, errp) && visit_type_str(v, name, &words, errp)) {
         fakernic_query_window(s, opaque, words, errp);
     }
 }
@@ -451,7 +451,7 @@ char *fakernic_ask_objects(Object *device, const char *property, uint32_t from,
 {
     const FakernicQuery *query = fakernic_queries;
 
-    if (!fakernic_is_there(FAKERNIC(device), errp)) {
+    if (!fakernic_present(FAKERNIC(device), errp)) {
         return NULL;
     }
     if (!count) {
@@ -468,7 +468,7 @@ char *fakernic_ask_ring(Object *device, const char *words, Error **errp)
 {
     FakernicState *s = FAKERNIC(device);
 
-    return fakernic_is_there(s, errp) ? fakernic_look_words(s, words, errp)
+    return fakernic_present(s, errp) ? fakernic_look_words(s, words, errp)
                                       : NULL;
 }
 
@@ -476,7 +476,7 @@ static void fakernic_set_look(Object *obj, const char *words, Error **errp)
 {
     FakernicState *s = FAKERNIC(obj);
 
-    if (fakernic_is_there(s, errp)) {
+    if (fakernic_present(s, errp)) {
         fakernic_look_at(s, words, errp);
     }
 }
@@ -485,7 +485,7 @@ static char *fakernic_get_look(Object *obj, Error **errp)
 {
     FakernicState *s = FAKERNIC(obj);
 
-    return fakernic_is_there(s, errp) ? fakernic_look(s, errp) : NULL;
+    return fakernic_present(s, errp) ? fakernic_look(s, errp) : NULL;
 }
 
 static void fakernic_add_queries(ObjectClass *class)
@@ -505,7 +505,7 @@ static void fakernic_set_fault(Object *obj, const char *text, Error **errp)
 {
     FakernicState *s = FAKERNIC(obj);
 
-    if (fakernic_is_there(s, errp) && fakernic_fault_add(s, text, errp) &&
+    if (fakernic_present(s, errp) && fakernic_fault_add(s, text, errp) &&
         s->nic) {
         fakernic_thaw(s);
         fakernic_kick(s);
@@ -516,7 +516,7 @@ static char *fakernic_get_fault(Object *obj, Error **errp)
 {
     FakernicState *s = FAKERNIC(obj);
 
-    return fakernic_is_there(s, errp) ? fakernic_fault_text(s) : NULL;
+    return fakernic_present(s, errp) ? fakernic_fault_text(s) : NULL;
 }
 
 /* Properties for tests of the cost of steps. */

@@ -534,7 +534,7 @@ static bool fault_word(FaultReader *in, char *text)
     for (unsigned i = 0; i < WORDS; i++) {
         if (bit == 1ull << i && !fault_value(in, &fault_words[i], value)) {
             snprintf(in->error, ROCE_FAULT_ERROR,
-                     "'%.40s' is no value for '%s', which takes ", value, text);
+                     "'%.40s' is invalid for '%s', which takes ", value, text);
             fault_say_values(in, &fault_words[i]);
             return false;
         }

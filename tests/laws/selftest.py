@@ -358,7 +358,7 @@ TESTS = (
             '    if (fakernic_enter(s)) {\n        fakernic_clock_fired(s);',
             '    {\n        fakernic_clock_fired(s);', 'fakernic_timer'),
     planted(laws.doors_gated, 'qemu-hw/device/fakernic.c',
-            'return fakernic_is_there(s, errp) ? fakernic_look(s, errp) : NULL;',
+            'return fakernic_present(s, errp) ? fakernic_look(s, errp) : NULL;',
             'return fakernic_look(s, errp);', 'fakernic_get_look'),
     planted(laws.fault_cells, 'tests/qtest/fakernic-fault.c',
             '"fault/cqe-overrun"', '""', 'cqe-overrun'),

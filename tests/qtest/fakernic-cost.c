@@ -93,7 +93,7 @@ static void test_cost_defaults(void)
 }
 
 /* The device reports a step that exceeds its limit, and no other step. */
-static void test_cost_planted(Rig *r)
+static void test_cost_exceeded_step(Rig *r)
 {
     uint64_t found;
 
@@ -124,7 +124,7 @@ static void cost_submit(Nic *n, uint16_t opcode, const void *req, size_t len)
 
 /* The monitor answers while the device executes a command. Returns the
  * command's status. */
-static uint8_t cost_heard(Nic *n, uint16_t opcode, const void *req, size_t len,
+static uint8_t cost_status(Nic *n, uint16_t opcode, const void *req, size_t len,
                           const char *input)
 {
     struct fakernic_cmd_completion completion;
@@ -134,7 +134,7 @@ static uint8_t cost_heard(Nic *n, uint16_t opcode, const void *req, size_t len,
     cost_submit(n, opcode, req, len);
     since = main_cpu_us(n->m);
     cmd_ring(n);
-    monitor_is_heard(n->m, input, since);
+    monitor_must_answer(n->m, input, since);
     cmd_wait(n, index, &completion);
     return completion.status;
 }
@@ -143,7 +143,7 @@ static uint8_t cost_heard(Nic *n, uint16_t opcode, const void *req, size_t len,
 static void cost_command(Nic *n, uint16_t opcode, const void *req, size_t len,
                          const char *input)
 {
-    g_assert_cmpuint(cost_heard(n, opcode, req, len, input), ==,
+    g_assert_cmpuint(cost_status(n, opcode, req, len, input), ==,
                      FAKERNIC_CMD_OK);
 }
 
@@ -208,7 +208,7 @@ static void test_cost_rereg(Rig *r)
     cost_submit(&r->n, FAKERNIC_CMD_NOP, NULL, 0);
     since = main_cpu_us(&r->m);
     cmd_ring(&r->n);
-    monitor_is_heard(&r->m, "REREG_MR of millions of pages", since);
+    monitor_must_answer(&r->m, "REREG_MR of millions of pages", since);
     for (unsigned i = 0; i < 5; i++) {
         cmd_wait(&r->n, index + i, &completion);
         g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
@@ -325,7 +325,7 @@ static void test_cost_cq_overrun(Rig *r)
     rc_pair(&r->n, &r->s, &a, &b);
     since = main_cpu_us(&r->m);
     complete_nops(&r->n, &a, 3);
-    monitor_is_heard(&r->m, "a CQ overrun with many QPs", since);
+    monitor_must_answer(&r->m, "a CQ overrun with many QPs", since);
     /* The test destroys the first, the last, and some QPs in between. */
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, qpn[0]), OK);
     for (unsigned i = COST_QPS / 2; i < COST_QPS / 2 + 20; i++) {
@@ -443,7 +443,7 @@ static void test_cost_moderation(Rig *r)
     /* All events are due at the same time. */
     since = main_cpu_us(&r->m);
     qtest_clock_step(r->m.qts, 60000000);
-    monitor_is_heard(&r->m, "many moderated CQs", since);
+    monitor_must_answer(&r->m, "many moderated CQs", since);
     for (unsigned tries = 0; tries < 1000 && events < COST_CQS; tries++) {
         while (eq_poll(&r->n, &eq, &eqe)) {
             g_assert_cmpuint(eqe.type, ==, FAKERNIC_EVENT_COMPLETION);
@@ -472,7 +472,7 @@ static void cost_fire(Nic *n, const uint32_t *cqn, const uint32_t *qpn,
 
 /* A full EQ, and as many events that wait for room: one store makes room for
  * all of them. */
-static void test_cost_eq(Rig *r)
+static void test_cost_full_eq(Rig *r)
 {
     const unsigned count = 1u << COST_EVENTS;
     g_autofree uint32_t *cqn = g_new(uint32_t, count);
@@ -512,7 +512,7 @@ static void test_cost_eq(Rig *r)
     g_assert_false(eq_poll(&r->n, &eq, &eqe));
     since = main_cpu_us(&r->m);
     eq_ring(&r->n, &eq, true);
-    monitor_is_heard(&r->m, "an EQ that has room again", since);
+    monitor_must_answer(&r->m, "an EQ that has room again", since);
     for (unsigned tries = 0; tries < 1000 && events < count; tries++) {
         for (; eq_poll(&r->n, &eq, &eqe); events++) {
             g_assert_cmpuint(le32_to_cpu(eqe.id), ==, cqn[events]);
@@ -562,7 +562,7 @@ static void test_cost_resize_cq(Rig *r)
         queue_record(&r->n, &a.sq, a.sq.index);
         sq_ring(&r->n, &a);
     }
-    monitor_is_heard(&r->m, "RESIZE_CQ of a full ring", since);
+    monitor_must_answer(&r->m, "RESIZE_CQ of a full ring", since);
     cmd_wait(&r->n, index, &completion);
     g_assert_cmpuint(completion.status, ==, FAKERNIC_CMD_OK);
     bigger.id = cq.id;
@@ -768,7 +768,7 @@ static unsigned cost_wanted(Waiters *w)
     return wanted;
 }
 
-static void cost_tell(Waiters *w, uint32_t flags, uint64_t page,
+static void cost_update_pages(Waiters *w, uint32_t flags, uint64_t page,
                       uint32_t count)
 {
     struct fakernic_update_pages_req req = {
@@ -801,7 +801,7 @@ static void test_cost_odp_flood(void)
 
     cost_waiters(&w, 2);
     g_assert_cmpuint(cost_wanted(&w), ==, COST_WAITERS);
-    cost_tell(&w, FAKERNIC_PAGES_PRESENT | FAKERNIC_PAGES_WRITABLE, 0,
+    cost_update_pages(&w, FAKERNIC_PAGES_PRESENT | FAKERNIC_PAGES_WRITABLE, 0,
               2 * COST_WAITERS);
     cost_all_end(&w, FAKERNIC_WC_SUCCESS);
     cost_stop(&w.n, "many QPs that wait for pages");
@@ -814,7 +814,7 @@ static void test_cost_odp_destroy(void)
     Waiters w;
 
     cost_waiters(&w, 2);
-    cost_tell(&w, FAKERNIC_PAGES_REFUSED, 1, 1);
+    cost_update_pages(&w, FAKERNIC_PAGES_REFUSED, 1, 1);
     assert_status(cmd_id(&w.n, FAKERNIC_CMD_DESTROY_MR, w.key), OK);
     cost_all_end(&w, FAKERNIC_WC_LOC_PROT_ERR);
     g_assert_cmpuint(cost_wanted(&w), ==, 0);
@@ -854,7 +854,7 @@ static void test_cost_odp_full(void)
     cost_waiters(&w, ODP_TABLE_PAGES);
     cost_fill_tables(&w);
     for (uint64_t at = 0; at < all; at += FAKERNIC_UPDATE_PAGES_MAX) {
-        cost_tell(&w, FAKERNIC_PAGES_REFUSED, at,
+        cost_update_pages(&w, FAKERNIC_PAGES_REFUSED, at,
                   MIN(FAKERNIC_UPDATE_PAGES_MAX, all - at));
     }
     cost_stop(&w.n, "pages that are refused while all tables are full");
@@ -897,7 +897,7 @@ static void test_cost_flush(Rig *r)
         since = main_cpu_us(&r->m);
         assert_status(qp_to(&r->n, qpn[i], FAKERNIC_QPS_ERR), OK);
     }
-    monitor_is_heard(&r->m, "a flush of full send queues", since);
+    monitor_must_answer(&r->m, "a flush of full send queues", since);
     for (uint32_t i = 0; i < count * ARRAY_SIZE(qpn); i++) {
         cq_expect(&r->n, &cq, &cqe, FAKERNIC_CQE_NOP, FAKERNIC_WC_WR_FLUSH_ERR);
     }
@@ -941,12 +941,12 @@ static void cost_flush_all(Nic *n, Setup *s, Flushes *f, const char *input)
         }
         since = main_cpu_us(n->m);
         sq_ring(n, &f->a[i]);
-        g_assert_cmpuint(main_cpu_us(n->m) - since, <=, HEARD_US);
+        g_assert_cmpuint(main_cpu_us(n->m) - since, <=, MONITOR_US);
     }
     g_assert_false(cq_poll(n, &s->cq, &cqe));
     since = main_cpu_us(n->m);
     qtest_clock_step(n->m->qts, 1000);
-    monitor_is_heard(n->m, input, since);
+    monitor_must_answer(n->m, input, since);
     for (unsigned i = 0; i < f->pairs * COST_FLUSH_WQES; i++) {
         cq_await(n, &s->cq, &cqe, FAKERNIC_CQE_FLUSH, FAKERNIC_WC_SUCCESS);
     }
@@ -1124,7 +1124,7 @@ static void test_cost_copies(void)
     for (unsigned i = 0; i < 10; i++) {
         wire_send(fds[0], frame, sizeof(frame));
     }
-    monitor_is_heard(&m, "frames that many rules copy", since);
+    monitor_must_answer(&m, "frames that many rules copy", since);
     for (unsigned i = 0; i < 10 * rules; i++) {
         cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
     }
@@ -1179,7 +1179,7 @@ static void test_cost_multicast(Rig *r)
     }
     since = main_cpu_us(&r->m);
     sq_ring(&r->n, &qp[0]);
-    monitor_is_heard(&r->m, "datagrams to a full group", since);
+    monitor_must_answer(&r->m, "datagrams to a full group", since);
     for (unsigned i = 0; i < 8 * (ARRAY_SIZE(qp) - 1); i++) {
         rig_cqe(r, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
     }
@@ -1355,7 +1355,7 @@ static void test_cost_memory(void)
         /* Regions first, QPs first, or alternately. */
         qps = round == 1 ? cost_create_all(&n, FAKERNIC_CMD_CREATE_QP, &qp,
                                            sizeof(qp)) : 0;
-        regions = cost_heard(&n, FAKERNIC_CMD_CREATE_MR, &large, sizeof(large),
+        regions = cost_status(&n, FAKERNIC_CMD_CREATE_MR, &large, sizeof(large),
                              "CREATE_MR of 4 GiB") == FAKERNIC_CMD_OK;
         regions += cost_create_all(&n, FAKERNIC_CMD_CREATE_MR, &large,
                                    sizeof(large));
@@ -1369,7 +1369,7 @@ static void test_cost_memory(void)
         g_assert_cmpuint(taken, <=, COST_MEMORY + COST_MEMORY_SLACK);
         since = main_cpu_us(&m);
         reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
-        monitor_is_heard(&m, "a reset of as much memory as there is", since);
+        monitor_must_answer(&m, "a reset of as much memory as there is", since);
         nic_bringup(&n);
     }
     cost_stop(&n, "as much memory as there is");
@@ -1421,7 +1421,7 @@ static void test_cost_sends(void)
         ring(&n, 0, FAKERNIC_DOORBELL_SQ,
              doorbell(qpn[i], COST_INLINES * COST_INLINE_BBS));
     }
-    monitor_is_heard(&m, "as many sends as there can be", since);
+    monitor_must_answer(&m, "as many sends as there can be", since);
     taken = cost_rss(&n) - before;
     g_test_message("%u QPs: %" PRIu64 " KiB, and with their sends %" PRIu64
                    " KiB of %u", count, made / 1024, taken / 1024,
@@ -1442,7 +1442,7 @@ static void test_cost_sends(void)
  * before it allocates the same amount again. Then it creates as many of the
  * smallest QPs as the memory limit allows.
  */
-static void test_cost_many(void)
+static void test_cost_deferred_memory(void)
 {
     struct fakernic_create_mr_req large = {
         .iova = LE64(1ull << 40),
@@ -1495,7 +1495,7 @@ static void test_cost_many(void)
 }
 
 /* The largest number of each kind of object that max-memory does not count. */
-static void test_cost_small(Rig *r)
+static void test_cost_uncounted_objects(Rig *r)
 {
     static const uint16_t plain[] = {
         FAKERNIC_CMD_ALLOC_PD, FAKERNIC_CMD_ALLOC_XRCD, FAKERNIC_CMD_ALLOC_UAR,
@@ -1637,7 +1637,7 @@ static void test_cost_timers(Rig *r)
 
         /* Longer than the timeout may take (IBTA C9-140). */
         qtest_clock_step(r->m.qts, 500000000);
-        monitor_is_heard(&r->m, "timers that are due at once", since);
+        monitor_must_answer(&r->m, "timers that are due at once", since);
         while (cq_poll(&r->n, &r->s.cq, &cqe)) {
             g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_RETRY_EXC_ERR);
             ended++;
@@ -1699,7 +1699,7 @@ static void test_cost_reset(void)
         since = main_cpu_us(&m);
         reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
         seen = reg_read(&n, FAKERNIC_REG_STATUS) == 0;
-        monitor_is_heard(&m, "a reset of thousands of objects", since);
+        monitor_must_answer(&m, "a reset of thousands of objects", since);
         nic_bringup(&n);
     }
     g_assert_true(seen);
@@ -1725,7 +1725,7 @@ static void test_cost_reset_dm(void)
 
         reg_write(&n, FAKERNIC_REG_CONTROL, FAKERNIC_CONTROL_RESET);
         seen = reg_read(&n, FAKERNIC_REG_STATUS) == 0;
-        monitor_is_heard(&m, "a reset of 256 MiB of device memory", since);
+        monitor_must_answer(&m, "a reset of 256 MiB of device memory", since);
         nic_await_reset(&n);
     }
     g_assert_true(seen);
@@ -1810,7 +1810,7 @@ static uint32_t cost_look(Nic *n, const char *property, const char *number,
 
     g_test_message("%s: %zu objects, %zu bytes, %" PRIu64 " us of the main "
                    "thread", property, qlist_size(list), strlen(text), took);
-    g_assert_cmpuint(took, <=, HEARD_US);
+    g_assert_cmpuint(took, <=, MONITOR_US);
     g_assert_cmpuint(strlen(text), <=, COST_REPLY_MAX);
     *next = 0;
     QLIST_FOREACH_ENTRY(list, entry) {
@@ -1845,7 +1845,7 @@ static void cost_look_all(Nic *n, const char *property, const char *number,
     g_assert_cmpuint(answers, >, 1);
 }
 
-static void test_cost_look(void)
+static void test_cost_inspection(void)
 {
     struct fakernic_create_mr_req mr = {
         .iova = LE64(1ull << 40),
@@ -2089,7 +2089,7 @@ static void test_cost_unplug(void)
         cost_populate(&n);
         since = main_cpu_us(&m);
         qpci_unplug_acpi_device_test(m.qts, "nic", 6);
-        monitor_is_heard(&m, "an unplug with thousands of objects", since);
+        monitor_must_answer(&m, "an unplug with thousands of objects", since);
         g_free(n.pci);
     }
     machine_stop(&m);
@@ -2097,13 +2097,13 @@ static void test_cost_unplug(void)
 
 const FakernicTest fakernic_cost_tests[] = {
     { "cost/defaults", test_cost_defaults },
-    { "cost/planted", ON(cost_rig, test_cost_planted) },
+    { "cost/exceeded-step", ON(cost_rig, test_cost_exceeded_step) },
     { "cost/rereg", ON(cost_ready, test_cost_rereg) },
     { "cost/rereg_reset", ON(cost_pair, test_cost_rereg_reset) },
     { "cost/rereg_refused", ON(cost_pair, test_cost_rereg_refused) },
     { "cost/cq_overrun", ON(cost_ready, test_cost_cq_overrun) },
     { "cost/moderation", ON(cost_ready, test_cost_moderation) },
-    { "cost/eq", ON(cost_ready, test_cost_eq) },
+    { "cost/full-eq", ON(cost_ready, test_cost_full_eq) },
     { "cost/resize_cq", ON(cost_ready, test_cost_resize_cq) },
     { "cost/resize_srq", ON(cost_ready, test_cost_resize_srq) },
     { "cost/windows", ON(cost_pair, test_cost_windows) },
@@ -2120,13 +2120,13 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/queries", ON(cost_pair, test_cost_queries) },
     { "cost/memory", test_cost_memory },
     { "cost/sends", test_cost_sends },
-    { "cost/many", test_cost_many },
-    { "cost/small", ON(cost_ready, test_cost_small) },
+    { "cost/deferred-memory", test_cost_deferred_memory },
+    { "cost/uncounted-objects", ON(cost_ready, test_cost_uncounted_objects) },
     { "cost/objects", ON(cost_rig, test_cost_objects) },
     { "cost/timers", ON(cost_ready, test_cost_timers) },
     { "cost/reset", test_cost_reset },
     { "cost/reset_dm", test_cost_reset_dm },
-    { "cost/look", test_cost_look },
+    { "cost/inspection", test_cost_inspection },
     { "cost/destroy", test_cost_destroy },
     { "cost/unplug", test_cost_unplug },
     { NULL }

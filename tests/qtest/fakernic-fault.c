@@ -1842,15 +1842,15 @@ static void listening_start(Rig *r, Listener *l, int room)
     }
     l->fd = ends[0];
     l->file = fdopen(ends[0], "r");
-    /* No turn may end because the host is busy: see test_again(). */
-    more = g_strdup_printf(",turn-us=1000000,x-fault-events=told "
-                           "-chardev socket,id=told,fd=%d", ends[1]);
+    /* No turn may end early: see test_same_seed_same_hits(). */
+    more = g_strdup_printf(",turn-us=1000000,x-fault-events=events "
+                           "-chardev socket,id=events,fd=%d", ends[1]);
     pair_start(r, more);
     close(ends[1]);
 }
 
 /* The data of the next event. */
-static QDict *told(Listener *l)
+static QDict *next_event(Listener *l)
 {
     QDict *event, *data;
     char line[512];
@@ -1875,7 +1875,7 @@ static void test_events(void)
     pair_read(&r);
     pair_has_read(&r, 0);
     for (unsigned i = 1; i <= 2; i++) {
-        QDict *data = told(&l);
+        QDict *data = next_event(&l);
 
         g_assert_cmpstr(qdict_get_str(data, "id"), ==, "one");
         g_assert_cmpstr(qdict_get_str(data, "at"), ==, "rx");
@@ -1908,10 +1908,10 @@ static void test_events_unread(void)
     while (recv(l.fd, waste, sizeof(waste), MSG_DONTWAIT) > 0) {
     }
     pair_read(&r);
-    data = told(&l);
+    data = next_event(&l);
     g_assert_cmpint(qdict_get_int(data, "untold"), >, 0);
     qobject_unref(data);
-    data = told(&l);
+    data = next_event(&l);
     g_assert_cmpint(qdict_get_int(data, "untold"), ==, 0);
     qobject_unref(data);
     machine_stop(&r.m);
@@ -1956,8 +1956,8 @@ static void test_events_flood(void)
     g_autofree char *path = g_strdup("/tmp/fakernic-events-XXXXXX");
     const int fd = g_mkstemp(path);
     g_autofree char *more = g_strdup_printf(
-        ",turn-us=1000000,turn-work=100000,x-fault-events=told "
-        "-chardev file,id=told,path=%s", path);
+        ",turn-us=1000000,turn-work=100000,x-fault-events=events "
+        "-chardev file,id=events,path=%s", path);
     const uint64_t hits = FLOOD_BURSTS * FLOOD_NOPS;
     uint64_t lines, news, untold;
     Rig r;
@@ -2167,7 +2167,7 @@ static char *again_run(Rig *r, Listener *l)
         queue_record(&r->n, &r->s.cq, r->s.cq.index);
     }
     for (unsigned left = fault_hits_of_all(&r->m); left; left--) {
-        QDict *data = told(l);
+        QDict *data = next_event(l);
 
         g_assert_cmpint(qdict_get_int(data, "untold"), ==, 0);
         g_string_append_printf(
@@ -2182,7 +2182,7 @@ static char *again_run(Rig *r, Listener *l)
 }
 
 /* Same rules, same seeds, same input: the same hits at the same times. */
-static void test_again(void)
+static void test_same_seed_same_hits(void)
 {
     g_autofree char *first = NULL;
     Listener l;
@@ -2404,7 +2404,7 @@ const FakernicTest fakernic_fault_tests[] = {
     { "fault/held-bounded", test_held_bounded },
     { "fault/stalled-eqs", ON(fault_pair, test_stalled_eqs) },
     { "fault/stalled-sqs", test_stalled_sqs },
-    { "fault/again", test_again },
+    { "fault/same-seed-same-hits", test_same_seed_same_hits },
     { "fault/chance", test_chance },
     {}
 };

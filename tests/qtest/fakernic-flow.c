@@ -71,7 +71,7 @@ static void deliver(Nic *n, int fd, const uint8_t *frame, size_t len)
 }
 
 /* No queue pair has received the frame. */
-static void expect_nobody(Nic *n, Setup *s)
+static void expect_no_receiver(Nic *n, Setup *s)
 {
     struct fakernic_cqe cqe;
 
@@ -188,7 +188,7 @@ static void test_flow_order(void)
     /* A frame to an address other than the port's. */
     frame_make(frame, mine, 100);
     deliver(&n, fd, frame, 100);
-    expect_nobody(&n, &s);
+    expect_no_receiver(&n, &s);
     req = flow_dmac(&a, mine);
     req.priority = LE16(5);
     first = flow_create(&n, req);
@@ -206,7 +206,7 @@ static void test_flow_order(void)
                       .value.smac[5] = peer[5] };
     all = flow_create(&n, req);
     deliver(&n, fd, frame, 100);
-    expect_nobody(&n, &s);
+    expect_no_receiver(&n, &s);
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_FLOW, all), OK);
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_FLOW, first), OK);
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_FLOW, second), OK);
@@ -267,7 +267,7 @@ static void test_flow_headers(void)
         if (cases[i].match) {
             expect_at(&n, &s, &a);
         } else {
-            expect_nobody(&n, &s);
+            expect_no_receiver(&n, &s);
         }
     }
     /* A fragment; a header longer than the frame; a frame that ends early. */
@@ -281,7 +281,7 @@ static void test_flow_headers(void)
     deliver(&n, fd, frame, 18 + 23);
     deliver(&n, fd, frame, 18);
     deliver(&n, fd, frame, 14);
-    expect_nobody(&n, &s);
+    expect_no_receiver(&n, &s);
     deliver(&n, fd, frame, 18 + 24);
     expect_at(&n, &s, &a);
     close(fd);
@@ -374,7 +374,7 @@ static void test_flow_copy_of_sent(void)
         }
         cq_expect(&n, &s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
         g_assert_cmpint(wire_receive(fd, seen, sizeof(seen)), ==, 100);
-        expect_nobody(&n, &s);
+        expect_no_receiver(&n, &s);
     }
     close(fd);
     machine_stop(&m);

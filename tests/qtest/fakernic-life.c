@@ -806,7 +806,7 @@ static uint64_t timed_turn(unsigned microseconds)
  * a slow machine does fewer units in the limit, and no machine is a hundred
  * times as fast as one unit per microsecond.
  */
-static void test_timed(void)
+static void test_time_limit(void)
 {
     const uint64_t endless = timed_turn(1000000);
 
@@ -1065,7 +1065,7 @@ static unsigned hub_done(Hub *hub, unsigned client)
  * One client WRITEs, another READs by many QPs. The server receives frames
  * between its turns, so it completes at least one WRITE for four READs.
  */
-static void test_shares(void)
+static void test_read_and_write_clients(void)
 {
     unsigned written, read;
     uint64_t since;
@@ -1080,7 +1080,7 @@ static void test_shares(void)
     g_assert_cmpuint(hub_done(&hub, READER), ==, 0);
     since = main_cpu_us(&hub.m);
     qtest_clock_step(hub.m.qts, 10000);
-    monitor_is_heard(&hub.m, "a server with two clients", since);
+    monitor_must_answer(&hub.m, "a server with two clients", since);
     qtest_qmp_eventwait(hub.m.qts, "STOP");
     written = hub_done(&hub, WRITER);
     read = hub_done(&hub, READER);
@@ -1134,7 +1134,7 @@ static void test_blocked_wire(void)
     }
     since = main_cpu_us(&m);
     sq_ring(&n, &away);
-    monitor_is_heard(&m, "a wire that takes nothing", since);
+    monitor_must_answer(&m, "a wire that takes nothing", since);
     g_assert_cmpuint(cq_count(&n, &cq), <, 16);
     fill(&n, &s, 0, 20000);
     for (unsigned i = 0; i < 20; i++) {
@@ -1401,7 +1401,7 @@ static unsigned monitor_rounds(Nic *n, Bulk *bulk, int fd)
     bulk_post(n, bulk);
     flood.thread = g_thread_new("flood", flood_run, &flood);
     for (unsigned i = 0; i < MONITOR_ROUNDS; i++) {
-        monitor_is_heard(n->m, "a flood of frames and other work",
+        monitor_must_answer(n->m, "a flood of frames and other work",
                          main_cpu_us(n->m));
         done += bulk_poll(n, bulk);
         beside += done < PAIRS_MAX * WRITES;
@@ -1468,7 +1468,7 @@ static void fall_asleep(Machine *m)
  * QEMU keeps a frame that arrives while the machine sleeps, and does not notify
  * the device. The frame and those behind it arrive once the device works again.
  */
-static void test_frame_in_sleep(void)
+static void test_frame_during_suspend(void)
 {
     uint8_t frame[60];
     Machine m;
@@ -1534,13 +1534,13 @@ const FakernicTest fakernic_life_tests[] = {
     { "life/quiet-reset", test_quiet_reset },
     { "life/quiet-unplugged", test_quiet_unplugged },
     { "life/link-stopped", test_link_stopped },
-    { "life/frame-in-sleep", test_frame_in_sleep },
+    { "life/frame-during-suspend", test_frame_during_suspend },
     { "life/no-migration", ENABLED(test_no_migration) },
     { "turn/bounded", test_turn },
-    { "turn/timed", test_timed },
+    { "turn/time-limit", test_time_limit },
     { "turn/flood", test_flood },
     { "turn/burst", test_burst },
-    { "turn/shares", test_shares },
+    { "turn/read-and-write-clients", test_read_and_write_clients },
     { "turn/monitor", test_monitor },
     { "turn/blocked-wire", test_blocked_wire },
     { NULL }

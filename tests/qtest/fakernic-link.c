@@ -208,7 +208,7 @@ static void two_exchange(Two *t, unsigned rounds)
 }
 
 /* WRITEs in both directions that wrap the ring, with stops of the VM. */
-static void test_link_two(void)
+static void test_link_writes_and_stops(void)
 {
     char *folder = link_folder();
     Two t = { 0 };
@@ -227,7 +227,7 @@ static void test_link_two(void)
     link_folder_end(folder);
 }
 
-static void test_link_clean(void)
+static void test_link_no_retransmission(void)
 {
     char *folder = link_folder();
     Two t = { 0 };
@@ -370,7 +370,7 @@ static void test_link_load(void)
 }
 
 /* The same between two processes, which signal each other. */
-static void test_link_load_apart(void)
+static void test_link_load_two_processes(void)
 {
     char *folder = link_folder();
     Two t = { 0 };
@@ -622,7 +622,7 @@ static uint32_t member_get(Member *p, uint8_t *frame)
  * device reads the ring first, and retransmits nothing. The device's guest
  * polls, so the peer does not signal.
  */
-static void test_link_late(void)
+static void test_link_ack_before_timer(void)
 {
     g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
     char *folders[] = { link_folder(), link_folder() };
@@ -756,7 +756,7 @@ static void (*const lies[])(Member *) = {
 };
 
 /* The device still receives a frame of the honest member. */
-static void honest_is_heard(Wired *w, Member *honest)
+static void honest_still_reaches_device(Wired *w, Member *honest)
 {
     rq_post(&w->n, &w->raw.rq, 0, w->s.data, 2048, w->s.key);
     wired_put(w, honest);
@@ -766,7 +766,7 @@ static void honest_is_heard(Wired *w, Member *honest)
 }
 
 /* Members that lie or are killed do not disturb an honest one. */
-static void test_link_liars(void)
+static void test_link_lying_members(void)
 {
     Member honest, liar;
     Wired w;
@@ -783,7 +783,7 @@ static void test_link_liars(void)
         } else {
             member_leave(&liar);
         }
-        honest_is_heard(&w, &honest);
+        honest_still_reaches_device(&w, &honest);
     }
     member_leave(&honest);
     wired_stop(&w);
@@ -821,7 +821,7 @@ static void *scribbler_run(void *opaque)
 }
 
 /* The device may end the scribbler's connection; others do not notice. */
-static void test_link_scribbler(void)
+static void test_link_random_writes(void)
 {
     Member honest;
     Wired w;
@@ -846,7 +846,7 @@ static void test_link_scribbler(void)
         qatomic_set(&s.ended, true);
         g_thread_join(thread);
         member_leave(&s.member);
-        honest_is_heard(&w, &honest);
+        honest_still_reaches_device(&w, &honest);
     }
     member_leave(&honest);
     wired_end(&w);
@@ -923,7 +923,7 @@ static unsigned descriptors(pid_t pid)
 
 /* Processes that send wrong messages, or descriptors that are no memory. The
  * device ends their connections and leaks no descriptor. */
-static void test_link_strangers(void)
+static void test_link_invalid_messages(void)
 {
     Member honest;
     unsigned before;
@@ -934,7 +934,7 @@ static void test_link_strangers(void)
     before = descriptors(qtest_pid(w.m.qts));
     for (unsigned i = 0; i < ARRAY_SIZE(strangers); i++) {
         stranger_comes(&strangers[i], w.folder);
-        honest_is_heard(&w, &honest);
+        honest_still_reaches_device(&w, &honest);
     }
     for (unsigned i = 0; descriptors(qtest_pid(w.m.qts)) > before; i++) {
         g_assert_cmpuint(i, <, 10000);
@@ -969,7 +969,7 @@ static void test_link_closed(void)
     wired_put(&w, &other);
     ring(&w.n, 0, FAKERNIC_DOORBELL_POLL, 0);
     g_assert_false(cq_poll(&w.n, &w.s.cq, &cqe));
-    honest_is_heard(&w, &honest);
+    honest_still_reaches_device(&w, &honest);
     g_assert_false(cq_poll(&w.n, &w.s.cq, &cqe));
     g_assert_true(link_ring_filled(&(LinkReader) {
         .control = other.pair.tx.control,
@@ -1045,7 +1045,7 @@ static void (*const foreigners[])(Wired *, Member *, int) = {
 };
 
 /* Such a file delays neither the monitor nor other members. */
-static void test_link_foreign(void)
+static void test_link_lingering_socket(void)
 {
     Member honest;
     Wired w;
@@ -1061,8 +1061,8 @@ static void test_link_foreign(void)
         since = main_cpu_us(&w.m);
         foreigners[i](&w, &p, tcp.lingers);
         g_assert_cmpint(kill(qtest_pid(w.m.qts), SIGCONT), ==, 0);
-        monitor_is_heard(&w.m, "a lingering socket", since);
-        honest_is_heard(&w, &honest);
+        monitor_must_answer(&w.m, "a lingering socket", since);
+        honest_still_reaches_device(&w, &honest);
         member_expect_end(&p);
         close(tcp.peer);
     }
@@ -1071,7 +1071,7 @@ static void test_link_foreign(void)
 }
 
 /* QEMU quits while such files are in the queues of its sockets. */
-static void test_link_foreign_end(void)
+static void test_link_lingering_socket_at_quit(void)
 {
     const int64_t limit = 10 * G_USEC_PER_SEC;
     Member crowd[20] = { 0 };
@@ -1103,40 +1103,40 @@ static void test_link_foreign_end(void)
 /* ---- what a device prints ------------------------------------------------ */
 
 /* The standard error of a machine, which the test writes to a file. */
-typedef struct Told {
+typedef struct Stderr {
     char *path;
     int real;
-} Told;
+} Stderr;
 
-static void told_begin(Told *told)
+static void stderr_begin(Stderr *printed)
 {
     int fd;
 
-    told->path = g_strdup("/tmp/fakernic-told-XXXXXX");
-    fd = g_mkstemp(told->path);
-    told->real = dup(STDERR_FILENO);
+    printed->path = g_strdup("/tmp/fakernic-stderr-XXXXXX");
+    fd = g_mkstemp(printed->path);
+    printed->real = dup(STDERR_FILENO);
     g_assert_cmpint(dup2(fd, STDERR_FILENO), ==, STDERR_FILENO);
     close(fd);
 }
 
-static void told_started(Told *told)
+static void stderr_restore(Stderr *printed)
 {
-    g_assert_cmpint(dup2(told->real, STDERR_FILENO), ==, STDERR_FILENO);
-    close(told->real);
+    g_assert_cmpint(dup2(printed->real, STDERR_FILENO), ==, STDERR_FILENO);
+    close(printed->real);
 }
 
-static char *told_text(const Told *told)
+static char *stderr_text(const Stderr *printed)
 {
     char *text = NULL;
 
-    g_assert_true(g_file_get_contents(told->path, &text, NULL, NULL));
+    g_assert_true(g_file_get_contents(printed->path, &text, NULL, NULL));
     return text;
 }
 
-static void told_await(const Told *told, const char *what)
+static void stderr_await(const Stderr *printed, const char *what)
 {
     for (unsigned tries = 0; tries < 10000; tries++) {
-        g_autofree char *text = told_text(told);
+        g_autofree char *text = stderr_text(printed);
 
         if (strstr(text, what)) {
             return;
@@ -1146,9 +1146,9 @@ static void told_await(const Told *told, const char *what)
     g_error("not reported: %s", what);
 }
 
-static unsigned told_lines(const Told *told, const char *what)
+static unsigned stderr_count(const Stderr *printed, const char *what)
 {
-    g_autofree char *text = told_text(told);
+    g_autofree char *text = stderr_text(printed);
     unsigned lines = 0;
 
     for (char *at = text; (at = strstr(at, what)); at += strlen(what)) {
@@ -1157,10 +1157,10 @@ static unsigned told_lines(const Told *told, const char *what)
     return lines;
 }
 
-static void told_end(Told *told)
+static void stderr_end(Stderr *printed)
 {
-    unlink(told->path);
-    g_free(told->path);
+    unlink(printed->path);
+    g_free(printed->path);
 }
 
 /* Silent connections take no member's place, and time out. */
@@ -1248,13 +1248,13 @@ static void descriptors_left(unsigned left)
     wired_stop(&w);
 }
 
-static void test_link_descriptors(void)
+static void test_link_no_descriptor_left(void)
 {
     descriptors_left(0);
 }
 
 /* Enough for the connection, but not for the memory that comes with it. */
-static void test_link_descriptor(void)
+static void test_link_one_descriptor_left(void)
 {
     descriptors_left(1);
 }
@@ -1277,12 +1277,12 @@ static void crowd_comes(bool apart, const char *why)
 {
     LinkHello hello = { .version = 1 };
     int crowd[160];
-    Told told;
+    Stderr printed;
     Wired w;
 
-    told_begin(&told);
+    stderr_begin(&printed);
     wired_start(&w);
-    told_started(&told);
+    stderr_restore(&printed);
     for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++) {
         crowd[i] = apart ? member_connect_apart(w.folder, 1) :
                            member_connect(w.folder);
@@ -1291,18 +1291,18 @@ static void crowd_comes(bool apart, const char *why)
         link_hello_send(crowd[i], &hello, -1);
         refused_expect(crowd[i]);
     }
-    g_assert_cmpuint(told_lines(&told, why), >, 0);
-    g_assert_cmpuint(told_lines(&told, "fakernic: link"), ==, 32);
+    g_assert_cmpuint(stderr_count(&printed, why), >, 0);
+    g_assert_cmpuint(stderr_count(&printed, "fakernic: link"), ==, 32);
     wired_stop(&w);
-    told_end(&told);
+    stderr_end(&printed);
 }
 
-static void test_link_crowd(void)
+static void test_link_too_many_connections(void)
 {
     crowd_comes(false, "its process has more than 32 connections");
 }
 
-static void test_link_crowd_apart(void)
+static void test_link_too_many_processes(void)
 {
     crowd_comes(true, "more than 64 connections");
 }
@@ -1310,7 +1310,7 @@ static void test_link_crowd_apart(void)
 #define HOGGED 70
 
 /* The connections of one process leave places for others. */
-static void test_link_hog(void)
+static void test_link_connections_per_process(void)
 {
     Member honest;
     int last;
@@ -1319,7 +1319,7 @@ static void test_link_hog(void)
     wired_start(&w);
     last = member_connect_apart(w.folder, HOGGED);
     member_join(&honest, w.folder);
-    honest_is_heard(&w, &honest);
+    honest_still_reaches_device(&w, &honest);
     for (int i = 0; i < HOGGED; i++) {
         g_assert_cmpint(close(last - i), ==, 0);
     }
@@ -1356,7 +1356,7 @@ static void joiner_accept(Member *p, LinkFolder *folder)
 typedef struct Answer {
     unsigned at;                /* offset of a wrong byte in it */
     size_t size;
-    const char *told;
+    const char *message;
 } Answer;
 
 /*
@@ -1376,13 +1376,13 @@ static void test_link_refused(void)
     };
     char *folder = link_folder();
     LinkFolder first;
-    Told told;
+    Stderr printed;
     Machine m;
 
     g_assert_null(link_folder_join(&first, folder, no_others, NULL));
-    told_begin(&told);
+    stderr_begin(&printed);
     joiners_start(&m, folder, ARRAY_SIZE(answers));
-    told_started(&told);
+    stderr_restore(&printed);
     for (unsigned i = 0; i < ARRAY_SIZE(answers); i++) {
         union {
             LinkHello hello;
@@ -1397,25 +1397,25 @@ static void test_link_refused(void)
         g_assert_cmpint(send(p.sock, answer.bytes, answers[i].size, 0), ==,
                         answers[i].size);
         close(p.sock);
-        for (unsigned k = 0; told_lines(&told, "is disconnected") <= i; k++) {
+        for (unsigned k = 0; stderr_count(&printed, "is disconnected") <= i; k++) {
             g_assert_cmpuint(k, <, 10000);
             g_usleep(1000);
         }
     }
-    told_await(&told, "until one of the two joins again");
+    stderr_await(&printed, "until one of the two joins again");
     for (unsigned i = 0; i < ARRAY_SIZE(answers); i++) {
         unsigned same = 0;
 
         for (unsigned k = 0; k < ARRAY_SIZE(answers); k++) {
-            same += g_str_equal(answers[i].told, answers[k].told);
+            same += g_str_equal(answers[i].message, answers[k].message);
         }
-        g_assert_cmpuint(told_lines(&told, answers[i].told), ==, same);
+        g_assert_cmpuint(stderr_count(&printed, answers[i].message), ==, same);
     }
     peers_await(&m, "peers=5,", ARRAY_SIZE(answers));
     machine_stop(&m);
     link_folder_leave(&first);
     link_folder_end(folder);
-    told_end(&told);
+    stderr_end(&printed);
 }
 
 /* Answers the hello: the device becomes a member. */
@@ -1433,7 +1433,7 @@ static void joiner_answer(Member *p)
 }
 
 /* A joining member lies; the first member reports it. */
-static void test_link_older(void)
+static void test_link_lying_newcomer(void)
 {
     const unsigned count = ARRAY_SIZE(lies);
     char *folder = link_folder();
@@ -1629,7 +1629,7 @@ static void slow_fill(Wired *w, const uint8_t *mac, unsigned frames)
  * A slow member takes one frame every 0.5 s. Another member gets all its frames
  * before the slow one has taken two.
  */
-static void test_link_slow(void)
+static void test_link_slow_member(void)
 {
     g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
     unsigned came = 0;
@@ -1664,7 +1664,7 @@ static void test_link_slow(void)
  * A peer process was stopped and its ring is full. It sends no frames, but it
  * signals that its ring has room again.
  */
-static void test_link_room(void)
+static void test_link_room_of_stopped_peer(void)
 {
     const struct fakernic_set_port_req port = {
         .mask = LE32(FAKERNIC_PORT_MTU), .mtu = LE32(9000),
@@ -1722,7 +1722,7 @@ static void slow_take(Member *slow)
  * A member takes half a ring every two seconds and nothing in between. The
  * other member does not wait that long.
  */
-static void test_link_greedy(void)
+static void test_link_bursty_member(void)
 {
     g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
     struct fakernic_cqe cqe;
@@ -1850,7 +1850,7 @@ static void test_link_rejoin(void)
 }
 
 /* Another process joins each time. */
-static void test_link_rejoin_apart(void)
+static void test_link_rejoin_other_process(void)
 {
     rejoin_run(true, 450000);
 }
@@ -1910,7 +1910,7 @@ static void test_link_flood(void)
     }
     thread = g_thread_new("flood", flood_run, &f);
     for (unsigned i = 0; i < FLOOD_ROUNDS; i++) {
-        monitor_is_heard(&m, "a flood", main_cpu_us(&m));
+        monitor_must_answer(&m, "a flood", main_cpu_us(&m));
     }
     qatomic_set(&f.ended, true);
     g_thread_join(thread);
@@ -1951,7 +1951,7 @@ static void (*const heads[])(Member *) = {
 
 /* A reader lies about its index, also while the device waits for room. The
  * device ends its connection. */
-static void test_link_heads(void)
+static void test_link_lying_reader(void)
 {
     struct fakernic_cqe cqe;
     Member liar, other;
@@ -1975,7 +1975,7 @@ static void test_link_heads(void)
                      FAKERNIC_WC_SUCCESS);
         }
         member_expect_end(&liar);
-        honest_is_heard(&w, &other);
+        honest_still_reaches_device(&w, &other);
         /* No member has its address now: the next liar takes it. */
         wired_introduce(&w, &liar, slow_macs[0]);
         rq_post(&w.n, &w.raw.rq, 0, w.s.data, 2048, w.s.key);
@@ -2208,39 +2208,39 @@ static void test_poll_frozen(void)
 }
 
 const FakernicTest fakernic_link_tests[] = {
-    { "link/two", test_link_two },
-    { "link/clean", test_link_clean },
+    { "link/writes-and-stops", test_link_writes_and_stops },
+    { "link/no-retransmission", test_link_no_retransmission },
     { "link/load", test_link_load },
-    { "link/apart", test_link_load_apart },
+    { "link/load-two-processes", test_link_load_two_processes },
     { "link/unplug", test_link_unplug },
     { "link/killed", test_link_killed },
-    { "link/liars", test_link_liars },
-    { "link/older", test_link_older },
-    { "link/heads", test_link_heads },
-    { "link/scribbler", test_link_scribbler },
+    { "link/lying-members", test_link_lying_members },
+    { "link/lying-newcomer", test_link_lying_newcomer },
+    { "link/lying-reader", test_link_lying_reader },
+    { "link/random-writes", test_link_random_writes },
     { "link/signals", test_link_signals },
-    { "link/strangers", test_link_strangers },
+    { "link/invalid-messages", test_link_invalid_messages },
     { "link/closed", test_link_closed },
     { "link/silent", test_link_silent },
-    { "link/crowd", test_link_crowd },
-    { "link/crowd-apart", test_link_crowd_apart },
-    { "link/hog", test_link_hog },
-    { "link/foreign", test_link_foreign },
-    { "link/foreign-end", test_link_foreign_end },
+    { "link/too-many-connections", test_link_too_many_connections },
+    { "link/too-many-processes", test_link_too_many_processes },
+    { "link/connections-per-process", test_link_connections_per_process },
+    { "link/lingering-socket", test_link_lingering_socket },
+    { "link/lingering-socket-at-quit", test_link_lingering_socket_at_quit },
     { "link/rejoin", test_link_rejoin },
-    { "link/rejoin-apart", test_link_rejoin_apart },
+    { "link/rejoin-other-process", test_link_rejoin_other_process },
     { "link/flood", test_link_flood },
     { "link/refused", test_link_refused },
-    { "link/descriptors", test_link_descriptors },
-    { "link/descriptor", test_link_descriptor },
+    { "link/no-descriptor-left", test_link_no_descriptor_left },
+    { "link/one-descriptor-left", test_link_one_descriptor_left },
     { "link/stopped", test_link_stopped },
     { "link/addresses", test_link_addresses },
     { "link/watchdog", test_link_watchdog },
-    { "link/lost-room", test_link_watchdog_room },
-    { "link/room", test_link_room },
-    { "link/slow", test_link_slow },
-    { "link/greedy", test_link_greedy },
-    { "link/late", test_link_late },
+    { "link/watchdog-room", test_link_watchdog_room },
+    { "link/room-of-stopped-peer", test_link_room_of_stopped_peer },
+    { "link/slow-member", test_link_slow_member },
+    { "link/bursty-member", test_link_bursty_member },
+    { "link/ack-before-timer", test_link_ack_before_timer },
     { "link/poll/refused", test_poll_refused },
     { "link/poll/takes", test_poll_takes },
     { "link/poll/reminds", test_poll_reminds },

@@ -314,7 +314,7 @@ static void fair_told(Nic *n)
     const uint64_t since = main_cpu_us(n->m);
 
     cmd_ring(n);
-    monitor_is_heard(n->m, "pages that come and go", since);
+    monitor_must_answer(n->m, "pages that come and go", since);
     cmd_wait(n, n->cmd_pi - 1, &completion);
     assert_status(completion.status, OK);
 }

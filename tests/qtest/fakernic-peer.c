@@ -110,7 +110,7 @@ static unsigned owned_read(Owned *o, uint8_t byte)
 
 /* The owner leaves, and another one gets its PD and key for other memory. A
  * repeated READ of the first owner's memory must not return the new memory. */
-static void test_xrc_read_again(void)
+static void test_xrc_repeated_read(void)
 {
     Owned o;
     Nic *n = &o.p.n;
@@ -211,7 +211,7 @@ static void test_xrc_held_receive(void)
 
 /* A NAK and its copies report one loss. There are more copies than the QP has
  * retries, and the QP must not fail. */
-static void test_copies_of_a_nak(void)
+static void test_duplicate_naks(void)
 {
     Packet nak, ack, packet;
     struct fakernic_cqe cqe;
@@ -362,7 +362,7 @@ static void peer_ask(Peer *p, const Qp *qp, uint32_t psn, uint64_t address,
  * A duplicate of an answered READ, with another address, arrives during the
  * response to the next READ. That response must continue where it is.
  */
-static void test_bogus_duplicate(void)
+static void test_changed_duplicate(void)
 {
     const uint32_t packets = DATA_SIZE / PEER_MTU;
     Packet packet;
@@ -401,7 +401,7 @@ typedef struct Sink {
     Peer p;
     Qp qp;
     uint32_t next;              /* the expected PSN */
-    bool told;                  /* a NAK was sent for it (C9-115) */
+    bool nak_sent;              /* a NAK was sent for it (C9-115) */
     unsigned frames, taken;
 } Sink;
 
@@ -446,13 +446,13 @@ static unsigned sink_burst(Sink *k, unsigned room)
         if (packet.psn == k->next) {
             k->next = (k->next + 1) & PEER_MASK;
             k->taken++;
-            k->told = false;
+            k->nak_sent = false;
             asked |= packet.asks;
         } else if ((packet.psn - k->next) & 0x800000) {
             asked |= packet.asks;
         } else {
-            misses |= !k->told;
-            k->told = true;
+            misses |= !k->nak_sent;
+            k->nak_sent = true;
         }
     }
     if (asked) {
@@ -513,7 +513,7 @@ static void test_short_queue(void)
 }
 
 /* The peer does not answer: retries are at most half as large a burst. */
-static void test_silence(void)
+static void test_silent_peer(void)
 {
     unsigned first, most = 0;
     Packet packet;
@@ -843,15 +843,15 @@ static void test_delay_blocked(void)
 }
 
 const FakernicTest fakernic_peer_tests[] = {
-    { "peer/xrc-read-again", test_xrc_read_again },
+    { "peer/xrc-repeated-read", test_xrc_repeated_read },
     { "peer/xrc-held-receive", test_xrc_held_receive },
-    { "peer/copies-of-a-nak", test_copies_of_a_nak },
+    { "peer/duplicate-naks", test_duplicate_naks },
     { "peer/stale-request", test_stale_request },
     { "peer/wrong-path", test_wrong_path },
     { "peer/reserved-opcode", test_reserved_opcode },
-    { "peer/bogus-duplicate", test_bogus_duplicate },
+    { "peer/changed-duplicate", test_changed_duplicate },
     { "peer/short-queue", test_short_queue },
-    { "peer/silence", test_silence },
+    { "peer/silent-peer", test_silent_peer },
     { "peer/shares", test_shares },
     { "peer/slow-peer", test_slow_peer },
     { "peer/fault-reorder", test_reorder_by },

@@ -499,7 +499,7 @@ static void test_two_devices(void)
 }
 
 /* A hub without another port never takes a frame. */
-static void test_dead_wire(void)
+static void test_blocked_netdev(void)
 {
     Machine m;
     Nic n;
@@ -938,7 +938,7 @@ const FakernicTest fakernic_port_tests[] = {
     { "port/disabled-until-reset", test_disabled_until_reset },
     { "port/disabled-refused", ENABLED(test_disabled_refused) },
     { "port/two-devices", test_two_devices },
-    { "port/dead-wire", test_dead_wire },
+    { "port/blocked-netdev", test_blocked_netdev },
     { "port/late-reader", test_late_reader },
     { "port/checksums", test_checksums },
     { "port/long-segments", test_long_segments },

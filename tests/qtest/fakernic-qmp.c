@@ -163,7 +163,7 @@ static void test_types(Rig *r)
     same_list(&r->m, "x-query-fakernic-keys", "keys", "x-keys", 2);
 }
 
-static void test_a_part(Rig *r)
+static void test_ranges(Rig *r)
 {
     g_autofree char *rest = NULL;
     QDict *answer;
@@ -256,7 +256,7 @@ static void test_rings(Rig *r)
 
 /* Commands neither use nor change the ranges and the ring that a client has
  * selected by properties. */
-static void test_asks_alone(Rig *r)
+static void test_independent_of_properties(Rig *r)
 {
     g_autofree char *words = NULL;
     QObject *part;
@@ -441,7 +441,7 @@ static void test_numbers(Rig *r)
                 "'rule': { 'id': 'r', 'at': 'rx', 'do': 'drop', '%s': %s }",
                 words[i], values[k]);
             g_autofree char *why = g_strdup_printf(
-                "'%s' is no value for '%s'", values[k], words[i]);
+                "'%s' is invalid for '%s'", values[k], words[i]);
 
             refused(&r->m, "x-fakernic-fault-add", rule, why);
         }
@@ -591,7 +591,7 @@ static void hits_of_doorbells(Machine *m, Nic *n, unsigned count,
 
 /* In the long run fewer and fewer hits cause an event, except the first hits of
  * a rule. */
-static void test_flood_for_long(void)
+static void test_long_flood(void)
 {
     const uint64_t first = 65600, more = 10000;
     Monitor monitor;
@@ -682,7 +682,7 @@ static bool has_property(QList *list, const char *name)
 }
 
 /* Each x- property has a description, except those of all PCI devices. */
-static void test_described(void)
+static void test_property_descriptions(void)
 {
     unsigned ours = 0;
     const QListEntry *entry;
@@ -714,10 +714,11 @@ static void test_described(void)
 const FakernicTest fakernic_qmp_tests[] = {
     { "qmp/objects", ON(inside_pair, test_objects) },
     { "qmp/types", ON(inside_pair, test_types) },
-    { "qmp/a-part", ON(inside_pair, test_a_part) },
+    { "qmp/ranges", ON(inside_pair, test_ranges) },
     { "qmp/counters", ON(inside_pair, test_counters) },
     { "qmp/rings", ON(inside_pair, test_rings) },
-    { "qmp/asks-alone", ON(inside_pair, test_asks_alone) },
+    { "qmp/independent-of-properties",
+      ON(inside_pair, test_independent_of_properties) },
     { "qmp/recorder", ON(inside_pair, test_recorder) },
     { "qmp/states", BARE(test_states) },
     { "qmp/rules", ON(inside_pair, test_rules) },
@@ -726,8 +727,8 @@ const FakernicTest fakernic_qmp_tests[] = {
     { "qmp/numbers", ON(inside_pair, test_numbers) },
     { "qmp/paths", test_paths },
     { "qmp/flood", ON(inside_pair, test_flood) },
-    { "qmp/flood-for-long", test_flood_for_long },
+    { "qmp/long-flood", test_long_flood },
     { "qmp/schema", test_schema },
-    { "qmp/described", test_described },
+    { "qmp/property-descriptions", test_property_descriptions },
     {}
 };

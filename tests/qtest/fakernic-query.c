@@ -183,7 +183,7 @@ static void query_from_refused(Machine *m, const char *property,
     qobject_unref(reply);
 }
 
-static void test_a_part(Rig *r)
+static void test_ranges(Rig *r)
 {
     g_autofree char *rest = NULL;
     QList *all, *list;
@@ -862,7 +862,7 @@ static void assert_same_text(Machine *m, const char *property,
     g_assert_cmpstr(before, ==, now);
 }
 
-static void test_any_time(void)
+static void test_every_state(void)
 {
     Rig r;
     g_autofree char *before = NULL, *after = NULL;
@@ -972,9 +972,9 @@ static bool ring_is_being_reset(Machine *m)
 
 static bool query_is(Machine *m, const char *name, const char *text)
 {
-    g_autofree char *told = query_text(m, name);
+    g_autofree char *shown = query_text(m, name);
 
-    return g_str_equal(told, text);
+    return g_str_equal(shown, text);
 }
 
 /*
@@ -1036,7 +1036,7 @@ static void test_mid_reset(void)
 }
 
 /* A query of a removed device fails, and does not show another one. */
-static void test_removed(void)
+static void test_unplugged(void)
 {
     Machine m;
     Nic n;
@@ -1075,7 +1075,7 @@ const FakernicTest fakernic_query_tests[] = {
     { "query/in-flight", ON(inside_pair, test_in_flight) },
     { "query/queues", ON(inside_pair, test_queues) },
     { "query/srqs", READY(test_srqs) },
-    { "query/a-part", ON(inside_pair, test_a_part) },
+    { "query/ranges", ON(inside_pair, test_ranges) },
     { "query/device", ON(inside_pair, test_device) },
     { "query/counters", ON(inside_pair, test_counters) },
     { "query/gids-and-flows", READY(test_gids_and_flows) },
@@ -1086,9 +1086,9 @@ const FakernicTest fakernic_query_tests[] = {
     { "query/dump-of-an-error", ON(inside_pair, test_dump_of_an_error) },
     { "query/dump-refused", ON(inside_pair, test_dump_refused) },
     { "query/guest-faults", test_guest_faults },
-    { "query/any-time", test_any_time },
+    { "query/every-state", test_every_state },
     { "query/fatal", ON(inside_pair, test_fatal) },
     { "query/mid-reset", test_mid_reset },
-    { "query/removed", test_removed },
+    { "query/unplugged", test_unplugged },
     {}
 };

@@ -27,7 +27,7 @@ static char *recorded(Machine *m)
 }
 
 /* The text contains these words, in this order. */
-static void assert_story(const char *text, const char *const *words)
+static void assert_order(const char *text, const char *const *words)
 {
     for (; *words; words++) {
         text = strstr(text, *words);
@@ -86,7 +86,7 @@ static void file_drop(File *f)
     g_free(f->option);
 }
 
-static void test_story(Rig *r)
+static void test_order(Rig *r)
 {
     static const char *const words[] = {
         " doorbell_sq ", " dma_read ", " wqe ", "opcode=4", " dma_read ",
@@ -97,11 +97,11 @@ static void test_story(Rig *r)
 
     one_write(&r->n, &r->s, &r->a);
     text = recorded(&r->m);
-    assert_story(text, words);
+    assert_order(text, words);
 }
 
 /* The ring keeps the last 1,024 entries. */
-static void test_round(Rig *r)
+static void test_wrap(Rig *r)
 {
     g_autofree char *text = NULL;
     g_auto(GStrv) lines = NULL;
@@ -148,7 +148,7 @@ static void test_probe(Rig *r)
     qtest_clock_step(r->m.qts, 100000000);
     rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
     text = recorded(&r->m);
-    assert_story(text, words);
+    assert_order(text, words);
 }
 
 static void end_fatally(Machine *m, Nic *n)
@@ -235,7 +235,7 @@ static void test_file(void)
 }
 
 /* Another process writes to the file: the device does not read it. */
-static void test_file_spoilt(void)
+static void test_file_corrupted(void)
 {
     g_autofree char *text = NULL, *before = NULL;
     File f;
@@ -274,7 +274,7 @@ static void stamp(Nic *n, const Queue *q, uint64_t ticks)
 }
 
 /* How often the last 1,024 entries contain 'words'. */
-static unsigned told(Machine *m, const char *words)
+static unsigned count_recorded(Machine *m, const char *words)
 {
     g_autofree char *text = recorded(m);
     unsigned count = 0;
@@ -311,22 +311,24 @@ static void test_stamps(void)
     g_assert_true(nic_offered(&n) & FAKERNIC_FEATURE_STAMPS);
     one_write(&n, &s, &a);
     one_stamped_write(&n, &s, &a, 0xabcdef0123456789);
-    g_assert_cmpuint(told(&m, " mark "), ==, 2);
-    g_assert_cmpuint(told(&m, " mark ticks=0xabcdef0123456789 step=1 "), ==, 1);
+    g_assert_cmpuint(count_recorded(&m, " mark "), ==, 2);
+    g_assert_cmpuint(count_recorded(&m, " mark ticks=0xabcdef0123456789 "
+                                    "step=1 "), ==, 1);
     /* This stamp is of the poll before: the CQE was written after it. */
-    g_assert_cmpuint(told(&m, " mark ticks=0xabcdef012345678a step=2 "), ==, 1);
+    g_assert_cmpuint(count_recorded(&m, " mark ticks=0xabcdef012345678a "
+                                    "step=2 "), ==, 1);
     /* A doorbell without a new WQE is no post. */
     sq_ring(&n, &a);
-    g_assert_cmpuint(told(&m, " step=1 "), ==, 1);
+    g_assert_cmpuint(count_recorded(&m, " step=1 "), ==, 1);
     cq_arm(&n, &s.cq, 0, false);
-    g_assert_cmpuint(told(&m, " step=2 "), ==, 2);
+    g_assert_cmpuint(count_recorded(&m, " step=2 "), ==, 2);
     cq_arm(&n, &s.cq, 0, false);
-    g_assert_cmpuint(told(&m, " step=2 "), ==, 2);
+    g_assert_cmpuint(count_recorded(&m, " step=2 "), ==, 2);
     one_stamped_write(&n, &s, &a, 3);
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, a.qpn), OK);
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_QP, b.qpn), OK);
     assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_CQ, s.cq.id), OK);
-    g_assert_cmpuint(told(&m, " mark ticks=0x4 step=2 "), ==, 1);
+    g_assert_cmpuint(count_recorded(&m, " mark ticks=0x4 step=2 "), ==, 1);
     machine_stop(&m);
     file_drop(&f);
 }
@@ -344,14 +346,14 @@ static void test_no_stamps(void)
     start_recorded(&m, &n, &s, &a, &b, f.option);
     record_to_file(&m, false);
     one_stamped_write(&n, &s, &a, 7);
-    g_assert_cmpuint(told(&m, " mark "), ==, 0);
+    g_assert_cmpuint(count_recorded(&m, " mark "), ==, 0);
     machine_stop(&m);
     file_drop(&f);
 
     start_recorded(&m, &n, &s, &a, &b, "");
     g_assert_false(nic_offered(&n) & FAKERNIC_FEATURE_STAMPS);
     one_stamped_write(&n, &s, &a, 7);
-    g_assert_cmpuint(told(&m, " mark "), ==, 0);
+    g_assert_cmpuint(count_recorded(&m, " mark "), ==, 0);
     machine_stop(&m);
 }
 
@@ -655,13 +657,13 @@ static void test_traced_by_name(void)
 }
 
 const FakernicTest fakernic_record_tests[] = {
-    { "record/story", ON(recorded_pair, test_story) },
-    { "record/round", ON(recorded_pair, test_round) },
+    { "record/order", ON(recorded_pair, test_order) },
+    { "record/wrap", ON(recorded_pair, test_wrap) },
     { "record/probe", ON(recorded_pair, test_probe) },
     { "record/first-error", ON(recorded_pair, test_first_error) },
     { "record/fatal-error", ON(recorded_pair, test_fatal_error) },
     { "record/file", test_file },
-    { "record/file-spoilt", test_file_spoilt },
+    { "record/file-corrupted", test_file_corrupted },
     { "record/stamps", test_stamps },
     { "record/no-stamps", test_no_stamps },
     { "record/pause", test_pause },

@@ -61,8 +61,8 @@ static inline void start(Machine *m, Nic *n)
 
 /* ---- how long QEMU takes ------------------------------------------------- */
 
-#define HEARD_US    50000       /* within which the monitor must answer */
-#define HEARD_TIMES 10
+#define MONITOR_US    50000       /* within which the monitor must answer */
+#define MONITOR_QUERIES 10
 
 /*
  * How long a thread has run, or with 'waiting' how long it has waited for a
@@ -109,13 +109,13 @@ static inline int64_t unhindered_us(Machine *m)
  * The monitor answers in time while the device works. 'since' is main_cpu_us()
  * before the store that began the work: the monitor waits for the store, too.
  */
-static inline void monitor_is_heard(Machine *m, const char *input,
+static inline void monitor_must_answer(Machine *m, const char *input,
                                     uint64_t since)
 {
     uint64_t longest = 0;
     int64_t sleepy = 0;
 
-    for (unsigned i = 0; i < HEARD_TIMES; i++) {
+    for (unsigned i = 0; i < MONITOR_QUERIES; i++) {
         const int64_t asked = unhindered_us(m);
         uint64_t now;
 
@@ -127,8 +127,8 @@ static inline void monitor_is_heard(Machine *m, const char *input,
     }
     g_test_message("%s: the monitor waited for %" PRIu64 " us of work, %"
                    PRId64 " us in all", input, longest, sleepy);
-    g_assert_cmpuint(longest, <=, HEARD_US);
-    g_assert_cmpint(sleepy, <=, HEARD_US);
+    g_assert_cmpuint(longest, <=, MONITOR_US);
+    g_assert_cmpint(sleepy, <=, MONITOR_US);
 }
 
 /*
@@ -143,7 +143,7 @@ static inline void main_loop_turns_since(Machine *m, unsigned count,
 
         qtest_qmp_assert_success(m->qts, "{ 'execute': 'query-status' }");
         now = main_cpu_us(m);
-        g_assert_cmpuint(now - since, <=, HEARD_US);
+        g_assert_cmpuint(now - since, <=, MONITOR_US);
         since = now;
     }
 }

@@ -8,7 +8,7 @@
 
 /* ---- a good link: exact counts ------------------------------------------- */
 
-static void good_send_takes_one_ack(void)
+static void lossless_send_needs_one_ack(void)
 {
     open_world(NULL);
     add_send(1024);
@@ -18,7 +18,7 @@ static void good_send_takes_one_ack(void)
     CHECK(STAT(0, RETRANSMITS) == 0);
 }
 
-static void good_read_takes_one_request(void)
+static void lossless_read_needs_one_request(void)
 {
     open_world(NULL);
     add(FAKERNIC_SQ_RDMA_READ, 1025);
@@ -27,7 +27,7 @@ static void good_read_takes_one_request(void)
     CHECK(sent(1) == 5);
 }
 
-static void good_empty_messages(void)
+static void empty_messages_succeed(void)
 {
     open_world(NULL);
     add_send(0);
@@ -43,7 +43,7 @@ static void one_host(SimOptions *o)
     o->hosts = 1;
 }
 
-static void good_loopback(void)
+static void loopback_succeeds(void)
 {
     open_world(one_host);
     add_send(700);
@@ -62,7 +62,7 @@ static void add_rule(const char *rule)
     check(rules_add(w, rule, error), rule);
 }
 
-static void rule_loses_the_third(void)
+static void rule_drops_the_third_frame(void)
 {
     open_world(NULL);
     add_send(1024);
@@ -73,7 +73,7 @@ static void rule_loses_the_third(void)
     CHECK(succeeded() == 1);
 }
 
-static void rules_of_both_ends(void)
+static void rules_apply_to_their_host(void)
 {
     open_world(NULL);
     add_send(1024);
@@ -86,7 +86,7 @@ static void rules_of_both_ends(void)
     CHECK(succeeded() == 2);
 }
 
-static void rules_that_mean_nothing(void)
+static void invalid_rules_are_refused(void)
 {
     char error[ROCE_FAULT_ERROR];
 
@@ -362,7 +362,7 @@ static void atomics_and_reads_one_at_a_time(void)
 
 /* ---- reordering ---------------------------------------------------------- */
 
-static void first_overtaken(void)
+static void first_packet_is_overtaken(void)
 {
     open_world(NULL);
     add_send(1024);
@@ -391,7 +391,7 @@ static bool all_came_again(World *world)
     return STAT(1, DUPLICATES) == 3;
 }
 
-static void ack_of_the_last_duplicate(void)
+static void ack_answers_the_last_duplicate(void)
 {
     open_world(NULL);
     add(FAKERNIC_SQ_RDMA_WRITE, 10);
@@ -413,13 +413,13 @@ static void ack_of_the_last_duplicate(void)
 /* ---- the list ------------------------------------------------------------ */
 
 const Scenario scenarios_link[] = {
-    S(good_send_takes_one_ack),
-    S(good_read_takes_one_request),
-    S(good_empty_messages),
-    S(good_loopback),
-    S(rule_loses_the_third),
-    S(rules_of_both_ends),
-    S(rules_that_mean_nothing),
+    S(lossless_send_needs_one_ack),
+    S(lossless_read_needs_one_request),
+    S(empty_messages_succeed),
+    S(loopback_succeeds),
+    S(rule_drops_the_third_frame),
+    S(rules_apply_to_their_host),
+    S(invalid_rules_are_refused),
     S(send_first_lost),
     S(send_middle_lost),
     S(send_last_lost),
@@ -444,8 +444,8 @@ const Scenario scenarios_link[] = {
     S(duplicate_atomic_executed_once),
     S(atomic_answer_lost),
     S(atomics_and_reads_one_at_a_time),
-    S(first_overtaken),
+    S(first_packet_is_overtaken),
     S(old_duplicate_after_completion),
-    S(ack_of_the_last_duplicate),
+    S(ack_answers_the_last_duplicate),
     { NULL, NULL },
 };

@@ -61,7 +61,7 @@ static void slow_host(SimOptions *o)
     o->retry_cnt = 1;
 }
 
-static void waiting_for_the_own_host_takes_no_retries(void)
+static void page_wait_uses_no_retries(void)
 {
     open_world(slow_host);
     add(FAKERNIC_SQ_RDMA_WRITE, 3000);
@@ -72,7 +72,7 @@ static void waiting_for_the_own_host_takes_no_retries(void)
     CHECK(STAT(0, RETRY_EXCEEDED) == 0);
 }
 
-static void read_waits_in_its_middle(void)
+static void read_waits_for_page_midway(void)
 {
     open_world(paged);
     add(FAKERNIC_SQ_RDMA_READ, 8000);
@@ -93,7 +93,7 @@ static void one_frame_at_a_time(SimOptions *o)
     o->rate_mbps = 1000;
 }
 
-static void message_leaves_from_two_places(void)
+static void message_is_gathered_from_two_pages(void)
 {
     open_world(one_frame_at_a_time);
     add_send(8000);
@@ -108,7 +108,7 @@ static void message_leaves_from_two_places(void)
     CHECK(b->received == 1);
 }
 
-static void message_arrives_at_two_places(void)
+static void message_is_scattered_to_two_pages(void)
 {
     open_world(one_frame_at_a_time);
     add_send(8000);
@@ -127,7 +127,7 @@ static void message_arrives_at_two_places(void)
     CHECK(STAT(1, TX_RNR_NAK) >= 2);
 }
 
-static void answer_without_a_place_is_asked_for_again(void)
+static void response_without_page_is_requested_again(void)
 {
     open_world(one_frame_at_a_time);
     add(FAKERNIC_SQ_RDMA_READ, 8000);
@@ -143,7 +143,7 @@ static void answer_without_a_place_is_asked_for_again(void)
 }
 
 /* The page for its response is absent at first. The add is executed once. */
-static void atomic_answer_waits(void)
+static void atomic_response_waits_for_page(void)
 {
     open_world(paged);
     add(FAKERNIC_SQ_ATOMIC_FETCH_ADD, 8);
@@ -167,7 +167,7 @@ static bool requester_is_done(World *world)
 /*
  * A READ response waits in its middle, and the atomic before it is repeated.
  */
-static void answer_is_repeated_before_one_that_waits(void)
+static void response_is_repeated_before_waiting_one(void)
 {
     open_world(slow_enough);
     add(FAKERNIC_SQ_RDMA_WRITE, 8192);
@@ -209,7 +209,7 @@ static void refused_pages(uint8_t opcode, bool source, uint8_t status)
     CHECK(a->send[0].status == status);
 }
 
-static void refused_pages_have_the_status_of_their_side(void)
+static void refused_page_fails_with_status_of_its_side(void)
 {
     refused_pages(FAKERNIC_SQ_SEND, true, FAKERNIC_WC_LOC_PROT_ERR);
     if (!w->failed) {
@@ -236,7 +236,7 @@ static void short_list(SimOptions *o)
 }
 
 /* Both sides of loopback and two connections share a list of one request. */
-static void requests_that_are_lost_are_made_again(void)
+static void lost_page_requests_are_repeated(void)
 {
     SimQp *other;
 
@@ -259,7 +259,7 @@ static void few_chunks(SimOptions *o)
     o->odp_chunks = 2;
 }
 
-static void pages_dropped_by_the_engine_come_again(void)
+static void dropped_pages_are_requested_again(void)
 {
     open_world(few_chunks);
     for (unsigned i = 0; i < 4; i++) {
@@ -273,15 +273,15 @@ static void pages_dropped_by_the_engine_come_again(void)
 
 const Scenario scenarios_paging[] = {
     S(every_operation_waits_for_pages),
-    S(waiting_for_the_own_host_takes_no_retries),
-    S(read_waits_in_its_middle),
-    S(message_leaves_from_two_places),
-    S(message_arrives_at_two_places),
-    S(answer_without_a_place_is_asked_for_again),
-    S(atomic_answer_waits),
-    S(answer_is_repeated_before_one_that_waits),
-    S(refused_pages_have_the_status_of_their_side),
-    S(requests_that_are_lost_are_made_again),
-    S(pages_dropped_by_the_engine_come_again),
+    S(page_wait_uses_no_retries),
+    S(read_waits_for_page_midway),
+    S(message_is_gathered_from_two_pages),
+    S(message_is_scattered_to_two_pages),
+    S(response_without_page_is_requested_again),
+    S(atomic_response_waits_for_page),
+    S(response_is_repeated_before_waiting_one),
+    S(refused_page_fails_with_status_of_its_side),
+    S(lost_page_requests_are_repeated),
+    S(dropped_pages_are_requested_again),
     { NULL, NULL },
 };

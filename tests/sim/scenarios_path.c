@@ -28,7 +28,7 @@ static int64_t time_of_megabyte(void)
     return (w->now - start) / US;
 }
 
-static void rate_limit_is_kept_and_used(void)
+static void rate_limit_is_kept_and_reached(void)
 {
     int64_t should, took;
 
@@ -49,7 +49,7 @@ static void static_rate(SimOptions *o)
     o->static_rate_pct = 100;
 }
 
-static void static_rate_is_kept_and_used(void)
+static void static_rate_is_kept_and_reached(void)
 {
     static const uint32_t gbps_x10[] = { 0, 0, 25, 100, 300, 50, 200, 400 };
     int64_t should, took;
@@ -95,7 +95,7 @@ static void marks_slow_a_sender_down(void)
     world_history(w);
 }
 
-static void a_sender_recovers_from_marks(void)
+static void sender_recovers_from_marks(void)
 {
     int64_t first, later;
 
@@ -118,7 +118,7 @@ static void a_sender_recovers_from_marks(void)
     world_history(w);
 }
 
-static void one_notification_in_50_us(void)
+static void one_cnp_in_50_us(void)
 {
     open_world(congestible);
     w->options.ecn_ppm = 1000000;
@@ -185,7 +185,7 @@ static void primary_path_dies_one_way(void)
 
 /* The QP that migrates later has few retries left of the old path, and must get
  * all of them again. */
-static void follower_starts_its_retries_anew(void)
+static void second_qp_to_migrate_gets_all_retries(void)
 {
     open_armed();
     a->conn->cut[0] = a->conn->cut[1] = true;
@@ -219,7 +219,7 @@ static void credits_prevent_rnr(void)
 
 /* ---- late frames --------------------------------------------------------- */
 
-static void late_duplicate_of_a_read_whose_key_is_gone(void)
+static void duplicate_read_of_destroyed_key_is_dropped(void)
 {
     SimMr *mr;
 
@@ -255,7 +255,7 @@ static bool has_sent(World *world)
     return world->link.sent[0] >= frames_wanted;
 }
 
-static void regions_are_registered_anew_in_mid_message(void)
+static void regions_are_reregistered_during_message(void)
 {
     open_world(one_frame);
     add_send(8000);
@@ -275,7 +275,7 @@ static void regions_are_registered_anew_in_mid_message(void)
 }
 
 /* The message ends early; later ones are flushed, and the peer gets no NAK. */
-static void source_fails_in_mid_message(void)
+static void source_memory_fails_during_message(void)
 {
     Host *h;
 
@@ -300,12 +300,12 @@ static void source_fails_in_mid_message(void)
 /* ---- the list ------------------------------------------------------------ */
 
 const Scenario scenarios_path[] = {
-    S(rate_limit_is_kept_and_used), S(static_rate_is_kept_and_used),
-    S(marks_slow_a_sender_down), S(a_sender_recovers_from_marks),
-    S(one_notification_in_50_us), S(primary_path_dies_both_ways),
-    S(primary_path_dies_one_way), S(follower_starts_its_retries_anew),
-    S(credits_prevent_rnr), S(late_duplicate_of_a_read_whose_key_is_gone),
-    S(regions_are_registered_anew_in_mid_message),
-    S(source_fails_in_mid_message),
+    S(rate_limit_is_kept_and_reached), S(static_rate_is_kept_and_reached),
+    S(marks_slow_a_sender_down), S(sender_recovers_from_marks),
+    S(one_cnp_in_50_us), S(primary_path_dies_both_ways),
+    S(primary_path_dies_one_way), S(second_qp_to_migrate_gets_all_retries),
+    S(credits_prevent_rnr), S(duplicate_read_of_destroyed_key_is_dropped),
+    S(regions_are_reregistered_during_message),
+    S(source_memory_fails_during_message),
     { NULL, NULL },
 };

@@ -7,7 +7,7 @@
 
 /* ---- receiver not ready -------------------------------------------------- */
 
-static void rnr_then_ok(void)
+static void send_succeeds_after_rnr(void)
 {
     open_world(NULL);
     add_send(600);
@@ -54,7 +54,7 @@ static void long_rnr_wait(SimOptions *o)
     o->rnr_timer = 21;          /* 15.36 ms (IBTA table 45) */
 }
 
-static void rnr_waits_as_long_as_told(void)
+static void rnr_wait_has_requested_length(void)
 {
     uint64_t before;
 
@@ -115,7 +115,7 @@ static void retry_exhaustion_flushes_in_order(void)
     CHECK(STAT(0, RETRY_EXCEEDED) == 1);
 }
 
-static void retries_start_anew_after_progress(void)
+static void progress_restores_retries(void)
 {
     /* Two of three attempts are lost, for each of four messages. */
     open_world(few_retries);
@@ -158,7 +158,7 @@ static void bad_rkey_ends_the_connection(void)
     CHECK(STAT(0, RX_NAK_REMOTE_ACCESS) == 1);
 }
 
-static void read_before_bad_rkey_is_answered(void)
+static void read_before_bad_rkey_completes(void)
 {
     open_world(planned);
     add(FAKERNIC_SQ_RDMA_READ, 4000);
@@ -169,7 +169,7 @@ static void read_before_bad_rkey_is_answered(void)
     CHECK(a->send[1].status == FAKERNIC_WC_REM_ACCESS_ERR);
 }
 
-static void local_error_waits_for_those_before(void)
+static void local_error_completes_in_order(void)
 {
     open_world(planned);
     add(FAKERNIC_SQ_RDMA_READ, 4000);
@@ -311,16 +311,16 @@ static void bulk_does_not_starve_others(void)
 /* ---- the list ------------------------------------------------------------ */
 
 const Scenario scenarios_queue[] = {
-    S(rnr_then_ok),
+    S(send_succeeds_after_rnr),
     S(rnr_nak_lost),
     S(rnr_on_write_with_immediate),
-    S(rnr_waits_as_long_as_told),
+    S(rnr_wait_has_requested_length),
     S(rnr_exhaustion),
     S(retry_exhaustion_flushes_in_order),
-    S(retries_start_anew_after_progress),
+    S(progress_restores_retries),
     S(bad_rkey_ends_the_connection),
-    S(read_before_bad_rkey_is_answered),
-    S(local_error_waits_for_those_before),
+    S(read_before_bad_rkey_completes),
+    S(local_error_completes_in_order),
     S(fatal_nak_lost),
     S(receive_too_small),
     S(error_state_flushes_late_receives),
