@@ -152,11 +152,11 @@ def test_times_per_message_and_wake_up():
     before = {1: ("main", 5, 5, 5), 2: ("main", 0, 0, 0), 3: ("other", 9, 9, 9)}
     after = {1: ("main", 5 + 10**9, 5 + 6 * 10**6, 5 + 800),
              2: ("main", 10**9, 0, 200), 4: ("cpu", 10**9, 10**9, 0)}
-    told = pairs.times({"messages": 1000}, before, after, 2)
-    assert told["cpu"] == 1.5 and told["main per message"] == 2000
-    assert told["main wait"] == 6 and told["cpu wait"] == 0
+    reported = pairs.times({"messages": 1000}, before, after, 2)
+    assert reported["cpu"] == 1.5 and reported["main per message"] == 2000
+    assert reported["main wait"] == 6 and reported["cpu wait"] == 0
     # Thread 3 has ended: its time is not subtracted.
-    assert told["other wait"] == told["other per message"] == 0
+    assert reported["other wait"] == reported["other per message"] == 0
 
 
 CLOCKLESS = "Correlation coefficient r^2: 0.849731 < 0.9\n"

@@ -87,7 +87,7 @@ MISUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED, ids=" ".join)
-def test_refused_in_one_line(tmp_path, words):
+def test_bad_arguments_are_refused_in_one_line(tmp_path, words):
     result = fakernic_lab(tmp_path, "run", *words)
     assert result.returncode == CANNOT, result
     assert result.stdout == "" and result.stderr.count("\n") == 1, result
@@ -95,7 +95,7 @@ def test_refused_in_one_line(tmp_path, words):
 
 
 @pytest.mark.parametrize("words", MISUSED, ids=lambda words: " ".join(words))
-def test_misused(tmp_path, words):
+def test_misuse_is_refused(tmp_path, words):
     result = fakernic_lab(tmp_path, *words)
     assert result.returncode == USAGE, result
     assert MISUSED[words] in result.stderr and "usage:" in result.stderr
@@ -103,7 +103,7 @@ def test_misused(tmp_path, words):
 
 @pytest.mark.parametrize("action", ("exec", "shell", "console", "show",
                                     "status", "down"))
-def test_nothing_is_up(tmp_path, action):
+def test_commands_without_machines_are_refused(tmp_path, action):
     words = {"exec": ["node1", "--", "true"], "show": ["node1", "qps"]}.get(
         action, [])
     result = fakernic_lab(tmp_path, action, *words)
@@ -260,7 +260,7 @@ def test_show(tmp_path, paused):
     (("state", "1"), "state has no number"), (("qps", "--count", "3"), "rings"),
     (("qps", "--device", "nic7"), "no fakernic nic7")),
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
-def test_show_what_is_not_there(tmp_path, paused, words, why):
+def test_show_of_missing_object_is_refused(tmp_path, paused, words, why):
     result = fakernic_lab(tmp_path, "show", paused, *words)
     assert result.returncode == CANNOT and result.stdout == ""
     assert result.stderr.count("\n") == 1 and why in result.stderr
@@ -285,7 +285,7 @@ class Busy:
         return json.dumps(self.asked)
 
 
-def test_show_beside_another_reader():
+def test_show_with_another_monitor_client():
     ring = show.Device(Busy(3), "nic0").ring("sq", 17, 5, 64)
     assert ring == {"ring": "sq", "number": 17, "from": 5, "count": 64}
     assert show.Device(Busy(0), "nic0").ring("cq", 3)["count"] == 16
@@ -378,7 +378,7 @@ def on_host(monkeypatch, flags, refusal=None):
     ("svm", PermissionError(), "join the group kvm"),
     ("svm", OSError(errno.ENODEV, "No such device"), "No such device")),
     ids=("processor", "device", "right", "module"))
-def test_no_kvm_is_told_with_what_it_costs(monkeypatch, capsys, flags, refusal,
+def test_missing_kvm_is_reported_with_its_cost(monkeypatch, capsys, flags, refusal,
                                            reason):
     on_host(monkeypatch, flags, refusal)
     assert places.accelerator() == "tcg"
@@ -388,7 +388,7 @@ def test_no_kvm_is_told_with_what_it_costs(monkeypatch, capsys, flags, refusal,
     assert "emulated" in said and "10 times slower" in said, said
 
 
-def test_kvm_is_used_without_a_word(monkeypatch, capsys):
+def test_kvm_is_used_silently(monkeypatch, capsys):
     on_host(monkeypatch, "vmx")
     assert places.accelerator() == "kvm"
     cli.report_accelerator([])
@@ -430,7 +430,7 @@ def test_qemu_that_does_not_run(tmp_path):
         places.require_device([str(broken)])
 
 
-def test_no_folder_of_others_is_emptied(tmp_path):
+def test_foreign_folder_is_not_emptied(tmp_path):
     (tmp_path / "precious").write_text("", encoding="utf-8")
     with pytest.raises(LabError, match="holds other things"):
         prepare_out(tmp_path)
@@ -459,7 +459,7 @@ def record_in(folder):
     return path
 
 
-def test_a_record_is_in_memory_while_it_grows(tmp_path, memory):
+def test_growing_record_is_in_memory(tmp_path, memory):
     path = record_in(tmp_path)
     assert path.is_symlink() and path.resolve().parent == memory
     recordings.leave(path)
@@ -470,7 +470,7 @@ def test_a_record_is_in_memory_while_it_grows(tmp_path, memory):
 
 
 @pytest.mark.parametrize("lacking", ("folder", "room"))
-def test_a_record_without_memory_is_on_disk(tmp_path, memory, monkeypatch,
+def test_record_without_memory_is_on_disk(tmp_path, memory, monkeypatch,
                                             lacking):
     if lacking == "folder":
         memory.rmdir()
@@ -491,7 +491,7 @@ def test_all_records_are_in_memory_or_none(tmp_path, monkeypatch, memory):
     assert list(memory.iterdir())
 
 
-def test_a_record_that_cannot_be_moved_is_not_lost(tmp_path, memory, capsys):
+def test_record_that_cannot_be_moved_is_kept(tmp_path, memory, capsys):
     path = record_in(tmp_path)
     path.with_name(f"{path.name}.new").mkdir()
     (path.with_name(f"{path.name}.new") / path.resolve().name).mkdir()
@@ -501,7 +501,7 @@ def test_a_record_that_cannot_be_moved_is_not_lost(tmp_path, memory, capsys):
     assert list(memory.iterdir())
 
 
-def test_a_record_of_another_lab_is_left_to_it(tmp_path, monkeypatch):
+def test_record_of_another_lab_is_kept(tmp_path, monkeypatch):
     """A new lab may use the folder of a killed lab. The killed one must not take the new
     one's record."""
     monkeypatch.setattr(recordings, "END_S", 0)
@@ -516,7 +516,7 @@ def test_a_record_of_another_lab_is_left_to_it(tmp_path, monkeypatch):
     assert not path.is_symlink()
 
 
-def test_what_was_killed_leaves_no_record_in_memory(tmp_path, memory):
+def test_killed_lab_leaves_no_record_in_memory(tmp_path, memory):
     out, mark = prepare_out(tmp_path / "out")
     (out / "node1").mkdir()
     record_in(out / "node1")
@@ -528,7 +528,7 @@ def test_what_was_killed_leaves_no_record_in_memory(tmp_path, memory):
     assert not list(memory.iterdir()) and (tmp_path / "precious").exists()
 
 
-def test_a_folder_that_was_removed_leaves_no_record(tmp_path, memory):
+def test_removed_folder_leaves_no_record(tmp_path, memory):
     (tmp_path / "gone").mkdir()
     path = record_in(tmp_path / "gone")
     with open(path, "rb") as device:
@@ -541,7 +541,7 @@ def test_a_folder_that_was_removed_leaves_no_record(tmp_path, memory):
     assert len(list(memory.iterdir())) == 2
 
 
-def test_a_record_that_is_being_made_stays(memory):
+def test_record_in_progress_is_kept(memory):
     """Another launcher is about to write the path of the link into the owner file."""
     record = memory / f"{recordings.PREFIX}x"
     record.touch()
@@ -550,7 +550,7 @@ def test_a_record_that_is_being_made_stays(memory):
     assert record.exists()
 
 
-def test_a_link_in_memory_is_not_written_to(tmp_path, memory, monkeypatch):
+def test_link_in_memory_is_not_written_to(tmp_path, memory, monkeypatch):
     """Any user who guesses the name can create a link in that folder."""
     taken = memory / f"{recordings.PREFIX}x"
     taken.touch()
@@ -563,7 +563,7 @@ def test_a_link_in_memory_is_not_written_to(tmp_path, memory, monkeypatch):
 
 
 @pytest.mark.parametrize("end", ["", recordings.OWNER])
-def test_no_pipe_in_memory_stops_the_launcher(tmp_path, memory, end):
+def test_pipe_in_memory_does_not_block_launcher(tmp_path, memory, end):
     """Any user can create a pipe in that folder: with the name of a record, or of an owner
     file."""
     pipe = memory / f"{recordings.PREFIX}x"
@@ -578,7 +578,7 @@ def test_no_pipe_in_memory_stops_the_launcher(tmp_path, memory, end):
 
 
 @pytest.mark.parametrize("kind", ["link", "another's", "nonsense"])
-def test_what_is_not_ours_in_memory_stays(tmp_path, memory, monkeypatch, kind):
+def test_foreign_files_in_memory_are_kept(tmp_path, memory, monkeypatch, kind):
     (tmp_path / "gone").mkdir()
     path = record_in(tmp_path / "gone")
     owner = recordings.owner_of(path.resolve())
@@ -600,7 +600,7 @@ def test_what_is_not_ours_in_memory_stays(tmp_path, memory, monkeypatch, kind):
     (KeyError(5), "KeyError: 5"),
     (ValueError("one\ntwo"), "ValueError: one two"),
     (OSError(errno.ENOSPC, "full"), "OSError: [Errno 28] full")])
-def test_a_timeline_that_fails_is_told_in_a_line(capsys, error, words):
+def test_failed_timeline_is_reported_in_one_line(capsys, error, words):
     """An error in the timeline is one line, and does not change the verdict on the
     commands."""
     def make_timeline():
@@ -610,7 +610,7 @@ def test_a_timeline_that_fails_is_told_in_a_line(capsys, error, words):
     assert capsys.readouterr().err == f"fakernic-lab: no timeline: {words}\n"
 
 
-def test_a_run_whose_timeline_fails_is_judged(tmp_path, monkeypatch, capsys):
+def test_failed_timeline_keeps_result_of_run(tmp_path, monkeypatch, capsys):
     class FakeLab:
         """A Lab whose machines have run a command."""
         nodes, record, images = (None,), True, ()
@@ -652,7 +652,7 @@ class FakeMonitor:
         pass
 
 
-def test_no_folder_in_use_is_emptied(tmp_path, monkeypatch):
+def test_folder_in_use_is_not_emptied(tmp_path, monkeypatch):
     """A folder stays in use while its machines run, also when the process that started
     them has ended."""
     monkeypatch.setattr("fakernic_lab.lab.IN_USE_S", 0)
@@ -682,7 +682,7 @@ def described_node(folder, number, pid):
             "work": None, "ibdev": "i", "netdev": "n", "stamped": False}
 
 
-def test_down_leaves_the_folder_of_the_user(tmp_path, monkeypatch):
+def test_down_keeps_folder_of_user(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
     (tmp_path / "precious").write_text("", encoding="utf-8")
     stay.make_folder()
@@ -691,7 +691,7 @@ def test_down_leaves_the_folder_of_the_user(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
-def test_machines_of_an_up_that_was_killed(tmp_path, monkeypatch):
+def test_machines_of_killed_up_are_ended(tmp_path, monkeypatch):
     """Machines of an 'up' that was killed cannot be used, and 'down' ends them."""
     monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
     qmp = stay.make_folder() / "node1/qmp"
@@ -747,7 +747,7 @@ def test_state_is_there_before_a_boot(tmp_path, monkeypatch):
     assert lab.seen == [False, False, "stopped"]
 
 
-def test_two_at_once_do_not_end_each_other(tmp_path, monkeypatch):
+def test_simultaneous_commands_do_not_end_each_other(tmp_path, monkeypatch):
     """An 'up' that removes the remains of old machines must not end machines that another
     'up' starts at the same time, nor remove their folder. A lock file that was removed
     meanwhile is not a lock."""
@@ -779,7 +779,7 @@ def foreign_link(path):
 
 
 @pytest.mark.parametrize("plant", (foreign_mode, foreign_link, Path.touch))
-def test_state_of_others_is_not_believed(tmp_path, monkeypatch, plant):
+def test_foreign_state_is_not_trusted(tmp_path, monkeypatch, plant):
     monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
     plant(stay.folder())
     for use in (stay.make_folder, stay.running):
@@ -787,7 +787,7 @@ def test_state_of_others_is_not_believed(tmp_path, monkeypatch, plant):
             use()
 
 
-def test_nobody_elses_process_is_ended(tmp_path):
+def test_foreign_process_is_not_ended(tmp_path):
     """A PID in the saved state may belong to another process by now."""
     with subprocess.Popen(["sleep", "60"]) as other:
         relay.Relay.running(tmp_path, ["node1"], other.pid).stop()
@@ -818,7 +818,7 @@ def deaf_node(folder, number, asked):
 
 
 @pytest.mark.parametrize("of", (Lab, stay.Running))
-def test_machines_that_do_not_answer_are_waited_for_at_once(tmp_path, of):
+def test_silent_machines_are_awaited_together(tmp_path, of):
     """All machines are asked at the same time, also with few processors."""
     asked = threading.Barrier(NODES_MAX, timeout=10)
     lab = SimpleNamespace(nodes=[deaf_node(tmp_path, number, asked)
@@ -827,7 +827,7 @@ def test_machines_that_do_not_answer_are_waited_for_at_once(tmp_path, of):
     assert not asked.broken
 
 
-def test_a_machine_that_never_started_stops(tmp_path, monkeypatch):
+def test_machine_that_never_started_can_be_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr("fakernic_lab.images.write_tools", Path.touch)
     machine = Machine("node1", tmp_path / "node1", image=DiskImage("/dev/null"),
                       qemu=["qemu"], sockets=tmp_path / "sockets")
@@ -835,7 +835,7 @@ def test_a_machine_that_never_started_stops(tmp_path, monkeypatch):
     machine.stop()
 
 
-def test_exec_in_one_knows_the_others(tmp_path, monkeypatch):
+def test_exec_in_one_machine_knows_the_others(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
     seen = []
 
@@ -863,13 +863,13 @@ def test_files_are_opened_before_a_boot(tmp_path, option):
 
 @pytest.mark.parametrize("error", (OSError("disk"), QMPError("refused"),
                                    LookupError("no GID"), TimeoutError("late")))
-def test_one_line_whatever_fails(monkeypatch, capsys, error):
+def test_every_failure_is_one_line(monkeypatch, capsys, error):
     def fail(_):
         raise error
     monkeypatch.setitem(cli.ACTIONS, "status", fail)
     assert cli.main(["status"]) == CANNOT
-    told = capsys.readouterr().err
-    assert str(error) in told and told.count("\n") == 1
+    shown = capsys.readouterr().err
+    assert str(error) in shown and shown.count("\n") == 1
 
 
 # ---- small parts -------------------------------------------------------------
@@ -906,7 +906,7 @@ def test_format_of_a_disk(tmp_path):
     assert DiskImage(disk).root() == "/dev/vda1"
 
 
-def test_a_complaint_is_told_once(tmp_path):
+def test_kernel_complaint_is_reported_once(tmp_path):
     console = Console(tmp_path / "console")
     assert console.trouble() is None
     with open(console.path, "ab", buffering=0) as file:
@@ -936,7 +936,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_an_interrupt_that_python_drops():
+def test_interrupt_in_destructor_ends_program():
     """Ctrl-C during a destructor, whose exceptions Python ignores, still ends the program."""
     done = subprocess.run(
         ["env", "--default-signal=INT", sys.executable, "-c", DESTROYED],
@@ -955,7 +955,7 @@ DMA-API: Mapped at:\r
 """
 
 
-def says_what_is_not_told(console, file, report):
+def prints_ignored_lines(console, file, report):
     """The console ignores REPORT, also if it comes line by line, and reports a complaint
     between two such reports."""
     for line in report.splitlines(True):
@@ -965,12 +965,12 @@ def says_what_is_not_told(console, file, report):
     assert "WARNING: one\n" in console.trouble()
 
 
-def test_mappings_may_share_a_line(tmp_path):
+def test_dma_debug_mappings_may_share_a_line(tmp_path):
     """Overlapping mappings of programs and of other modules are ignored, also if the
     report comes line by line. Those of the driver's queues are reported."""
     console = Console(tmp_path / "console")
     with open(console.path, "ab", buffering=0) as file:
-        says_what_is_not_told(console, file, PAGE_TWICE)
+        prints_ignored_lines(console, file, PAGE_TWICE)
         file.write(PAGE_TWICE.replace(
             b"fakernic 0000:01:00.0: cacheline tracking EEXIST,", b"exceeded 7"))
         assert console.trouble() is None
@@ -999,7 +999,7 @@ def mixed(*ones):
                     zip(*(one.splitlines(True) for one in ones), strict=True))
 
 
-def test_mappings_told_by_several_cpus(tmp_path):
+def test_dma_debug_mappings_of_several_cpus(tmp_path):
     """Of interleaved reports by several CPUs, one about the driver is not ignored."""
     console = Console(tmp_path / "console")
     own = PAGE_TWICE.replace(b"ib_umem_get", b"fakernic_map_queue").replace(
@@ -1007,15 +1007,15 @@ def test_mappings_told_by_several_cpus(tmp_path):
     programs = PAGE_TWICE.replace(b"Call Trace:\r\n", b"Call Trace:\r\n"
                                   b" fakernic_pin_user_mr+0x89/0x1e0 [fakernic]\r\n")
     with open(console.path, "ab", buffering=0) as file:
-        says_what_is_not_told(console, file, mixed(programs, programs, programs))
-        for other, told in (
+        prints_ignored_lines(console, file, mixed(programs, programs, programs))
+        for other, reported in (
                 (own, "EEXIST"),
                 (PAGE_TWICE.replace(b"overlapping mappings", b"no memory"), "no memory"),
                 (PAGE_TWICE.replace(b"DMA-API: f", b"f"), "WARNING"),
                 (PAGE_TWICE.replace(b"WARNING: ", b"BUG: KASAN: "), "KASAN")):
             other = other.replace(b"Call Trace:\r\n", b"Call Trace:\r\n line\r\n")
             file.write(mixed(programs, other))
-            assert told in console.trouble()
+            assert reported in console.trouble()
             assert console.trouble() is None and console.judged == console.size()
 
 
@@ -1027,7 +1027,7 @@ LOST = """unreferenced object 0xffff88801563ce00 (size 6400):
 """
 
 
-def test_memory_that_linux_loses():
+def test_known_leaks_of_linux_are_ignored():
     """Leaks of a task and of SMC are ignored. A leak of the driver between them is not."""
     drivers = LOST.replace("copy_process", "fakernic_create_cq")
     smcs = LOST.replace("copy_process", "smc_tcp_listen_work")
@@ -1053,21 +1053,21 @@ Call Trace:\r
 """
 
 
-def test_locks_of_the_core_alone(tmp_path):
+def test_lock_reports_without_driver_are_ignored(tmp_path):
     """A wrong order of locks of the RDMA core alone is ignored, also if it comes line by
     line. With a lock of the driver it is reported."""
     console = Console(tmp_path / "console")
     with open(console.path, "ab", buffering=0) as file:
         assert console.locks_are_watched()
-        says_what_is_not_told(console, file, ORDER)
+        prints_ignored_lines(console, file, ORDER)
         assert not console.locks_are_watched()
         of_slots = ORDER.replace(b"&file->disassociation_lock",
                                  b"pci_rescan_remove_lock")
         for mapped in b"&mm->mmap_lock/1", b"&mm->mmap_lock":
             of_slots = of_slots.replace(mapped, b"&ctrl->reset_lock")
-        says_what_is_not_told(console, file, of_slots)
+        prints_ignored_lines(console, file, of_slots)
         of_targets = of_slots.replace(b"pci_rescan_remove_lock", b"nvmet_config_sem")
-        says_what_is_not_told(console, file, of_targets.replace(
+        prints_ignored_lines(console, file, of_targets.replace(
             b"&ctrl->reset_lock", b"&id_priv->handler_mutex"))
         file.write(of_slots.replace(b"&ctrl->reset_lock", b"&mm->mmap_lock"))
         assert "pci_rescan" in console.trouble()
@@ -1088,7 +1088,7 @@ CPU: 0 PID: 0 Comm: swapper/0\r
 """
 
 
-def test_races_of_the_kernel_are_its_own(tmp_path):
+def test_races_without_driver_are_ignored(tmp_path):
     """Data races in other code are ignored, also if the report comes line by line. Those of
     the driver are reported."""
     console = Console(tmp_path / "console")
@@ -1131,7 +1131,7 @@ CRASHED = """[  9.1] sysrq: Trigger a crash\r
 
 @pytest.mark.parametrize("kind, report", (
     ("oom", OOM), ("tasks", TASKS), ("crash", CRASHED)), ids=lambda one: one[:5])
-def test_a_trace_that_is_expected(tmp_path, kind, report):
+def test_expected_trace_is_no_complaint(tmp_path, kind, report):
     """An expected trace is ignored, also if it comes line by line. Without the option it
     is a complaint, and so is another one between two expected traces."""
     plain = Console(tmp_path / "console")
@@ -1151,7 +1151,7 @@ def test_a_trace_that_is_expected(tmp_path, kind, report):
     ("oom", OOM, "[  9.1] BUG: KASAN: use-after-free in fakernic_poll\r\n"),
     ("tasks", TASKS, "[  9.1] WARNING: CPU: 0 PID: 1 at fakernic/cq.c:1\r\n"),
     ("crash", CRASHED, "[  9.1]  fakernic_remove+0x89/0x1e0 [fakernic]\r\n")))
-def test_a_trace_of_the_driver_is_never_expected(tmp_path, kind, report, own):
+def test_trace_of_driver_is_always_a_complaint(tmp_path, kind, report, own):
     lines = report.splitlines(True)
     (tmp_path / "console").write_text("".join([*lines[:-1], own, lines[-1]]), "utf-8")
     log = Console(tmp_path / "console")
@@ -1159,7 +1159,7 @@ def test_a_trace_of_the_driver_is_never_expected(tmp_path, kind, report, own):
     assert own.strip() in log.trouble() and log.met == set()
 
 
-def test_a_crash_that_is_expected_is_no_loss(tmp_path):
+def test_expected_crash_is_no_failure(tmp_path):
     """After an expected crash the machine may be gone. Complaints before it are reported."""
     log = tmp_path / "console"
     log.write_text(CRASHED, "utf-8")
@@ -1175,7 +1175,7 @@ def test_a_crash_that_is_expected_is_no_loss(tmp_path):
         machine.assert_healthy()
 
 
-def test_a_trace_that_does_not_come_fails_a_run():
+def test_missing_expected_trace_fails_run():
     verdict = launch.without_misses(launch.Verdict(0), (launch.NO_TRACE, ["oom"]))
     assert (verdict.code, verdict.reason) == (
         1, "no kernel trace came that --expect announces: oom")
@@ -1189,7 +1189,7 @@ def test_a_trace_that_does_not_come_fails_a_run():
     ("[    1.234567] WARNING: CPU: 0", True, True),
     ("login: [  123.456789][   T12] BUG: sleeping", True, True),
     ("[  123.456789] all is well", False, False)))
-def test_whose_complaint_it_is(tmp_path, line, stamped, plain):
+def test_only_kernel_lines_are_complaints(tmp_path, line, stamped, plain):
     """In a user's image programs write to the console, too. So only lines with the
     kernel's time count there."""
     (tmp_path / "console").write_text(f"first\n{line}\nWARN\n")
@@ -1198,7 +1198,7 @@ def test_whose_complaint_it_is(tmp_path, line, stamped, plain):
         assert bool(console.trouble()) == wanted
 
 
-def test_a_kernel_that_tells_no_time(tmp_path, monkeypatch):
+def test_kernel_log_without_time_stamps(tmp_path, monkeypatch):
     """If the kernel printed no times before, its log is judged, and programs' lines are
     not."""
     machine = Machine.running("node1", tmp_path, tmp_path, os.getpid(), True)
@@ -1242,7 +1242,7 @@ def refuse(*_):
 
 
 @pytest.mark.parametrize("on_output", (None, refuse))
-def test_a_job_always_ends(on_output):
+def test_job_always_ends(on_output):
     agent = FakeAgent("pid 7", "out aGk=", "exit 3")
     job = Job(agent, "x", ["x"], on_output=on_output)
     assert job.started.wait(10) and job.ended.wait(10)

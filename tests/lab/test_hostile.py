@@ -58,7 +58,7 @@ def plant(folder, name, kind, target):
 
 @pytest.mark.parametrize("kind", ("link", "pipe"))
 @pytest.mark.parametrize("name", lab.LEFT_BEHIND)
-def test_what_machines_know_is_not_written_through_a_link(node, precious, name,
+def test_machine_state_is_not_written_through_a_link(node, precious, name,
                                                           kind):
     plant(node.vm.directory, name, kind, precious)
     node.guest = SimpleNamespace(run=lambda *_: SimpleNamespace(out="text\n"))
@@ -281,7 +281,7 @@ def outcome(work):
     return found[0] if found else "it does not end"
 
 
-def test_a_time_limit_holds_although_bytes_come(tmp_path):
+def test_time_limit_holds_despite_output(tmp_path):
     """An agent that sends a byte now and then, but no newline, does not extend the limit."""
     with agent(tmp_path) as (session, peer):
         flood(peer, b"x", 0.02)
@@ -294,7 +294,7 @@ def test_a_line_has_a_longest_length(tmp_path):
         assert isinstance(outcome(session.line), ConnectionError)
 
 
-def test_an_agent_that_says_other_things_does_not_answer(tmp_path):
+def test_agent_with_invalid_answer_is_not_ready(tmp_path):
     with agent(tmp_path) as (session, peer):
         flood(peer, b"hello other\n" * 1000)
         assert outcome(lambda: session.hello(0.5)) is False
@@ -309,20 +309,20 @@ def job_of(session, argv=("x",)):
     return guest.Job(one, "x", argv)
 
 
-def test_a_command_that_an_agent_does_not_start(tmp_path, monkeypatch):
+def test_command_that_agent_does_not_start_times_out(tmp_path, monkeypatch):
     monkeypatch.setattr(guest, "START_S", 0.5, raising=False)
     with agent(tmp_path) as (session, _):
         assert isinstance(outcome(lambda: job_of(session)), GuestTimeout)
 
 
-def test_a_command_that_an_agent_does_not_read(tmp_path, monkeypatch):
+def test_command_that_agent_does_not_read_times_out(tmp_path, monkeypatch):
     monkeypatch.setattr(guest, "SEND_S", 0.5, raising=False)
     with agent(tmp_path) as (session, _):
         found = outcome(lambda: job_of(session, argv=["x" * (1 << 22)]))
         assert isinstance(found, GuestTimeout), found
 
 
-def test_what_is_kept_of_an_output_is_bounded(tmp_path, monkeypatch):
+def test_kept_output_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(guest, "KEPT_MAX", 1000, raising=False)
     with agent(tmp_path) as (session, peer):
         peer.sendall(b"pid 7\n" + b"out aGFsbG8K\n" * 1000 + b"exit 0\n")
@@ -334,7 +334,7 @@ def test_what_is_kept_of_an_output_is_bounded(tmp_path, monkeypatch):
 @pytest.mark.parametrize("said", (b"pid\n", b"pid x\n", b"pid 7\nexit\n",
                                   b"pid 7\nexit -\n", b"exit " + b"9" * 5000),
                          ids=range(5))
-def test_nonsense_of_an_agent_ends_its_command(tmp_path, monkeypatch, said):
+def test_invalid_agent_line_ends_its_command(tmp_path, monkeypatch, said):
     """The command fails with a one-line error, and no thread prints a traceback."""
     failed = []
     monkeypatch.setattr(threading, "excepthook", failed.append)
@@ -345,7 +345,7 @@ def test_nonsense_of_an_agent_ends_its_command(tmp_path, monkeypatch, said):
     assert failed == [] and (isinstance(found, GuestCrashed) or found.code), found
 
 
-def test_events_do_not_stretch_the_monitors_time_limit(tmp_path):
+def test_events_do_not_extend_time_limit_of_monitor(tmp_path):
     with socket.socket(socket.AF_UNIX) as port:
         port.bind(str(tmp_path / "qmp"))
         port.listen(1)
@@ -395,7 +395,7 @@ print("judged")
 
 
 @pytest.mark.parametrize("words", FLOODS, ids=str)
-def test_a_console_is_judged_in_linear_time(tmp_path, words):
+def test_console_is_checked_in_linear_time(tmp_path, words):
     """No text makes a search slower than linear. A quadratic one would take minutes here."""
     text = FLOODS[words].replace("\\n", "\n")
     path = tmp_path / "console"
@@ -408,7 +408,7 @@ def test_a_console_is_judged_in_linear_time(tmp_path, words):
         assert done.stdout == "judged\n", done
 
 
-def test_all_of_a_long_console_is_judged(tmp_path):
+def test_whole_long_console_is_checked(tmp_path):
     """A complaint after megabytes of other lines is found by one call."""
     log = console.Console(tmp_path / "console")
     log.path.write_bytes(b"a line without a complaint\n" * 400000 +
@@ -423,15 +423,15 @@ def test_the_end_of_a_console_is_short(tmp_path):
     assert len(console.Console(path).tail()) < 10000
 
 
-def test_an_error_that_quotes_a_guest_is_short(tmp_path, capsys):
+def test_error_that_quotes_guest_is_short(tmp_path, capsys):
     """An error that quotes a guest, or the end of QEMU's log, has a bounded length."""
     cli.say("x" * (1 << 20))
     assert len(capsys.readouterr().err) < 30000
     machine = Machine.running("node1", tmp_path, tmp_path, None)
     (tmp_path / "qemu.log").write_bytes(b"x" * (1 << 20))
-    with pytest.raises(GuestCrashed) as told:
+    with pytest.raises(GuestCrashed) as reported:
         machine.assert_alive()
-    assert 2000 < len(str(told.value)) < 3000
+    assert 2000 < len(str(reported.value)) < 3000
     assert len(machine.qemu_log()) == 1 << 20
 
 

@@ -131,7 +131,7 @@ def test_what_the_cards_recorded(reader):
     assert any(packet.gone() for packet in model.packets)
 
 
-def test_what_is_shown_of_the_records(reader):
+def test_shown_records_match(reader):
     """The text of a READ that lost a packet is short, and a page of ten work requests is
     small."""
     folder, _ = reader
@@ -165,14 +165,14 @@ def test_each_lesson_shows_something():
         assert (HERE / name).read_text("utf-8").startswith("<svg ")
 
 
-def test_what_is_shown_must_come():
+def test_shown_output_must_appear():
     printed = ["one 17", "two 0x3f at node1", "three 1.5 us"]
     assert find(["one 4", "...", "three 20.25 us"], printed) is None
     assert find(["two  0x2 at node9", "one 17"], printed) == "one 17"
     assert find(["two 0x3f at node"], printed) == "two 0x3f at node"
 
 
-def test_what_was_hit_must_be_hit():
+def test_shown_hits_must_occur():
     """A printed rule without a match or a hit does not match one that the document shows
     with hits."""
     rules = [line for steps in lessons().values() for _, shown in steps

@@ -33,7 +33,7 @@ PLUGGED = """
 import pytest
 
 @pytest.mark.lab(count=1)
-def test_alone(lab):
+def test_one_machine_alone(lab):
     assert "fakernic" in lab.node1.check("ibv_devices")
     assert lab.node1.run("exit 7").code == 7
 
@@ -68,7 +68,7 @@ def folder():
         yield Path(name)
 
 
-def test_a_program_of_the_users(folder):
+def test_program_of_the_user(folder):
     """A run of a user's program has its output, its exit code, the files of the results
     and a report."""
     result = fakernic_lab(folder, "run", "--junit", "report.xml", "--loss", "2%",
@@ -84,10 +84,10 @@ def test_a_program_of_the_users(folder):
     out = folder / "fakernic-lab.out"
     assert "fakernic" in (out / "node1/dmesg").read_text()
     assert "rx_frames" in (out / "node2/rdma-statistic").read_text()
-    told = re.search(r"a folder per machine: (.*?)\.\n",
+    reported = re.search(r"a folder per machine: (.*?)\.\n",
                      (HERE / "README.md").read_text("utf-8"), re.S)[1]
     assert {path.name for path in (out / "node2").iterdir()} == set(
-        re.findall("`(.*?)`", told))
+        re.findall("`(.*?)`", reported))
     frames = subprocess.run(
         ["tshark", "-n", "-r", out / "out.pcap", "-Y", "infiniband"],
         capture_output=True, text=True, check=True).stdout
@@ -120,9 +120,9 @@ def test_timeline_and_a_rule(folder):
         "ib_send_lat -F -s 4096 -m 1024 -n 5", ":",
         "ib_send_lat -F -s 4096 -m 1024 -n 5 node1", user=NOBODY)
     assert result.returncode == 0, result
-    told, = re.findall(r"timeline: (\d+) events, (\d+) packets, (\d+) work "
+    reported, = re.findall(r"timeline: (\d+) events, (\d+) packets, (\d+) work "
                        r"requests completed, 0 problem\(s\)", result.stderr)
-    assert all(map(int, told)), result.stderr
+    assert all(map(int, reported)), result.stderr
     made = folder / "fakernic-lab.out/timeline"
     assert {"trace.html", "trace.txt", "trace.json", "trace.pcapng"} <= {
         path.name for path in made.iterdir() if path.stat().st_size}
@@ -130,7 +130,7 @@ def test_timeline_and_a_rule(folder):
                      r"to \d+\n", (made / "trace.txt").read_text("utf-8"), re.M)
 
 
-def test_a_rule_that_nothing_hits(folder):
+def test_rule_without_hit_fails_run(folder):
     """A rule without a hit fails a run whose commands succeed."""
     result = fakernic_lab(folder, "run", "-n", "1", "--fault",
                           "at=rx opcode=rc-send-first do=drop", "--", "true",
@@ -141,7 +141,7 @@ def test_a_rule_that_nothing_hits(folder):
                      result.stderr), result.stderr
 
 
-def test_a_kernel_that_dies(folder):
+def test_kernel_panic_fails_run(folder):
     """A kernel panic ends the run at once, and the message quotes the console."""
     result = fakernic_lab(folder, "run", "-n", "2", "--timeout", "100", "--",
                           "sleep 90", ":", "echo c >/proc/sysrq-trigger",
@@ -151,7 +151,7 @@ def test_a_kernel_that_dies(folder):
     assert "node2" in result.stderr
 
 
-def test_a_kernel_that_loads_no_unsigned_module(folder):
+def test_kernel_that_refuses_unsigned_modules(folder):
     """If the kernel refuses unsigned modules, as with Secure Boot, one line says what to
     do."""
     result = fakernic_lab(folder, "run", "-n", "1", "--append",
@@ -160,7 +160,7 @@ def test_a_kernel_that_loads_no_unsigned_module(folder):
     assert "mokutil --import" in result.stderr.splitlines()[-1], result
 
 
-def test_a_run_that_is_interrupted(folder):
+def test_interrupted_run_ends_machines(folder):
     """Ctrl-C during a boot, pressed several times, leaves no process and no socket. While
     the run lasts, another one with the same results folder is refused."""
     sockets = folder / "tmp"
@@ -265,7 +265,7 @@ def execute(folder, node, *words, **options):
                         *words, **options)
 
 
-def test_each_knows_the_others(three):
+def test_machines_know_each_other(three):
     result = execute(three, "all", "echo $FAKERNIC_NODE of $FAKERNIC_NODES: "
                      "$COLOUR; for peer in $FAKERNIC_PEERS; do "
                      "ping -c 1 -M do -s 4100 $peer; done")
@@ -294,7 +294,7 @@ def test_rdma_between_any_two(three):
                               re.M)) == 2, result
 
 
-def test_what_scripts_need(three):
+def test_machines_have_what_scripts_need(three):
     """A machine has tools, cgroups, umad and show_gids, and its kernel knows all words of
     its command line."""
     result = execute(three, "node1", "mountpoint -q /sys/fs/cgroup && "
@@ -327,7 +327,7 @@ def test_commands_run_without_their_machines_address(three):
         assert result.stdout == f"node2: {wanted}\n", result
 
 
-def test_a_process_is_killed_on_purpose(three):
+def test_killed_process_is_reported(three):
     """The kernel kills a process because its cgroup is out of memory. The trace is expected
     and must come."""
     result = execute(three, "node1", "mkdir /sys/fs/cgroup/small && cd "
@@ -381,7 +381,7 @@ def test_time_limit(three):
     assert execute(three, "node2", "! pgrep -x sleep").returncode == 0
 
 
-def test_complaints_of_a_kernel_fail_a_run(three):
+def test_kernel_complaints_fail_run(three):
     result = execute(three, "all", "[ $FAKERNIC_NODE = node2 ] && "
                      "echo '<4>WARNING: planted' >/dev/kmsg; sleep 1")
     assert result.returncode == LOST

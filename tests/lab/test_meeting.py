@@ -81,7 +81,7 @@ def codes(processes):
     return [process.wait(READ_S) for process in processes]
 
 
-def test_all_go_on_when_all_have_come(three):
+def test_all_continue_when_all_have_called(three):
     _, machines = three
     first = [machine.wait("ready") for machine in machines[:2]]
     other = machines[2].wait("-t", "1", "other")
@@ -90,7 +90,7 @@ def test_all_go_on_when_all_have_come(three):
     assert codes([*first, machines[2].wait("ready")]) == [0, 0, 0]
 
 
-def test_a_name_may_be_used_again(three):
+def test_name_can_be_reused(three):
     """One machine is a call ahead of the others."""
     _, (one, two, three_) = three
     for _ in range(3):
@@ -109,7 +109,7 @@ def test_some_machines_wait_without_the_others(three):
     assert one.wait("alone", "node1").wait(READ_S) == 0
 
 
-def test_a_call_that_has_timed_out_counts_no_more(three, capfd):
+def test_timed_out_call_is_not_counted(three, capfd):
     _, (one, two, three_) = three
     assert one.wait("-t", "1", "late").wait(READ_S) == 124
     assert "not all machines have called 'late' within 1 s" in capfd.readouterr().err
@@ -140,18 +140,18 @@ def test_call_that_releases_others_does_not_time_out(three):
     ((), None, 2), (("a", "b"), None, 2), (("a", "node1", "node4"), None, 2), (("-",), None, 2), (("a b",), None, 2),
     (("-t", "x", "a"), None, 2), (("a",), "/nosuch", 125),
     (("a",), meeting.ALONE, 0)), ids=str)
-def test_calls_that_do_not_wait(words, folder, code, capfd):
+def test_calls_without_wait(words, folder, code, capfd):
     assert Machine().wait(*words, folder=folder or "/nosuch").wait(READ_S) == code
     assert capfd.readouterr().err.count("\n") == (code != 0)
 
 
-def test_one_machine_waits_for_nobody():
+def test_one_machine_does_not_wait():
     held = meeting.Meeting([Machine()])
     assert held.folder == meeting.ALONE
     held.end()
 
 
-def test_a_meeting_leaves_no_threads(three):
+def test_meeting_leaves_no_threads(three):
     held, machines = three
     before = threading.active_count()
     held.end(machines_stay=False)
@@ -163,7 +163,7 @@ def test_a_meeting_leaves_no_threads(three):
         time.sleep(0.01)
 
 
-def test_a_hostile_machine_takes_bounded_memory(three):
+def test_memory_of_hostile_machine_is_bounded(three):
     """The limits hold, and the machines still meet."""
     held, machines = three
     listener = held.listeners[0]
@@ -178,7 +178,7 @@ def test_a_hostile_machine_takes_bounded_memory(three):
     assert codes([machine.wait("end") for machine in machines]) == [0, 0, 0]
 
 
-def test_a_machine_that_does_not_read_holds_no_other_up(three):
+def test_machine_that_does_not_read_blocks_no_other(three):
     held, machines = three
     release = threading.Event()
     held.listeners[0].job.send = lambda _: release.wait(READ_S)

@@ -53,7 +53,7 @@ def full_disk(monkeypatch):
 
 
 @pytest.mark.usefixtures("full")
-def test_output_that_cannot_be_kept_is_told(tmp_path, capsys):
+def test_unwritable_output_is_reported(tmp_path, capsys):
     """The output is still shown, and the reason does not blame the machine."""
     run = launch.Run(node(tmp_path), "command")
     run.take("out", b"first\n")
@@ -82,12 +82,12 @@ def test_a_run_on_a_full_disk_ends_its_commands(tmp_path):
 
 
 @pytest.mark.usefixtures("full")
-def test_what_is_left_behind_on_a_full_disk(tmp_path):
+def test_full_disk_is_reported_with_file_name(tmp_path):
     with pytest.raises(LabError, match="/dmesg: No space left on device"):
         outputs.Folder(tmp_path).write("dmesg", "text")
 
 
-def test_down_ends_machines_whatever_else_fails(tmp_path, monkeypatch):
+def test_down_ends_machines_despite_errors(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
     stay.make_folder()
     ended = []
@@ -101,7 +101,7 @@ def test_down_ends_machines_whatever_else_fails(tmp_path, monkeypatch):
     assert ended == [1] and not stay.folder().exists()
 
 
-def test_sockets_have_short_names_whatever_tmpdir_is(tmp_path, monkeypatch):
+def test_sockets_have_short_names_in_long_tmpdir(tmp_path, monkeypatch):
     long = tmp_path / ("long" * 20)
     long.mkdir()
     for parent, kept in ((long, False), (tmp_path, True)):
@@ -208,7 +208,7 @@ def test_a_user_without_a_home():
     assert "'make build-image'" in result.stderr
 
 
-def test_a_folder_that_is_gone(tmp_path):
+def test_missing_folder_is_reported(tmp_path):
     result = subprocess.run(
         ["sh", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$0" run -- '
          "true", COMMAND], cwd=tmp_path, capture_output=True, text=True,
@@ -217,12 +217,12 @@ def test_a_folder_that_is_gone(tmp_path):
     assert "your current folder no longer exists" in result.stderr
 
 
-def test_a_terminal_that_knows_ascii_only(tmp_path):
+def test_ascii_terminal_gets_ascii(tmp_path):
     result = fakernic_lab(tmp_path, "exec", "--help", PYTHONIOENCODING="ascii")
     assert result.returncode == 0 and "usage:" in result.stdout, result
 
 
-def test_too_little_memory_is_told_before(monkeypatch, capsys):
+def test_lack_of_memory_is_reported_before_boot(monkeypatch, capsys):
     """Too little memory is a warning, no error: machines seldom use all of it."""
     monkeypatch.setattr(places, "free_memory", lambda: 6000)
     cli.warn_of_memory(7, 768)
@@ -251,7 +251,7 @@ def test_ignored_signals_stay_ignored(tmp_path):
 
 # ---- machines ----------------------------------------------------------------
 
-def test_a_machine_that_somebody_has_killed(tmp_path, monkeypatch):
+def test_killed_machine_is_reported(tmp_path, monkeypatch):
     """Linux kills a QEMU when memory is short."""
     monkeypatch.setattr("fakernic_lab.images.write_tools", Path.touch)
     machine = Machine("node1", tmp_path / "node1", image=DiskImage("/dev/null"),
@@ -270,20 +270,20 @@ def test_a_machine_that_somebody_has_killed(tmp_path, monkeypatch):
      "no driver fakernic for its kernel 9: put fakernic-dkms"),
     ("modprobe: ERROR: could not insert 'fakernic': Key was rejected by service",
      "Secure Boot.*mokutil --import /var/lib/dkms/mok.pub")))
-def test_what_an_image_lacks(said, why):
+def test_missing_parts_of_image_are_reported(said, why):
     """One line reports the lack and what the user can do."""
     poor = lab.Lab.__new__(lab.Lab)
     poor.image = DiskImage("/dev/null")
     one = SimpleNamespace(guest=SimpleNamespace(
         run=lambda _: SimpleNamespace(out="9\n")))
-    with pytest.raises(LabError, match=why) as told:
+    with pytest.raises(LabError, match=why) as reported:
         with poor.explained(one):
             raise CommandFailed(f"$ some\nlines\n{said}\n[exit code 1]")
-    assert "\n" not in str(told.value)
-    with pytest.raises(LabError) as told:
+    assert "\n" not in str(reported.value)
+    with pytest.raises(LabError) as reported:
         with poor.explained(SimpleNamespace(name="node1")):
             raise CommandFailed("$ some\nlines\nno room\n[exit code 1]")
-    assert str(told.value) == "node1 could not be set up: no room [exit code 1]"
+    assert str(reported.value) == "node1 could not be set up: no room [exit code 1]"
 
 
 @pytest.mark.parametrize("says, why", (
@@ -292,19 +292,19 @@ def test_what_an_image_lacks(said, why):
      "-28\n", "0000:01:00.0: no MSI-X vectors: -28; 0000:01:00.0: probe with "
      "driver fakernic failed with error -28"),
     ("", "the driver has logged no reason, see /out/node1/console")))
-def test_a_driver_that_does_not_bind(says, why):
+def test_unbound_driver_is_reported(says, why):
     """One line reports the reason."""
     one = SimpleNamespace(
         name="node1", vm=SimpleNamespace(directory="/out/node1"),
         guest=SimpleNamespace(run=lambda _: SimpleNamespace(out=says)))
-    with pytest.raises(LabError) as told:
+    with pytest.raises(LabError) as reported:
         with lab.Lab.__new__(lab.Lab).explained(one):
             raise CommandFailed(f"$ {rdma.FIND}\n{rdma.NO_DEVICE}\n[exit code 1]")
-    assert str(told.value) == (
+    assert str(reported.value) == (
         f"node1 has no RDMA device with a network interface: {why}")
 
 
-def test_without_a_device_no_other_interface_is_found(tmp_path):
+def test_missing_device_finds_no_other_interface(tmp_path):
     """A pattern that matches nothing must not match the loopback's name."""
     (tmp_path / "net/lo").mkdir(parents=True)
     done = subprocess.run(
@@ -327,7 +327,7 @@ GIDS_OF = {
 
 
 @pytest.mark.parametrize("gids", GIDS_OF, ids=str)
-def test_indexes_of_gids_are_those_of_now(tmp_path, gids):
+def test_gid_indexes_are_current(tmp_path, gids):
     """Commands run although the interface has lost an address."""
     text, shown = GIDS_OF[gids]
     for line in text.splitlines():
@@ -349,7 +349,7 @@ def test_indexes_of_gids_are_those_of_now(tmp_path, gids):
     assert (done.stdout, done.stderr) == (f"{shown}\n", "")
 
 
-def test_a_kernel_without_ipv6():
+def test_kernel_without_ipv6_works():
     """The machine has its IPv4 address, which pings and variables use."""
     asked = []
 
@@ -367,7 +367,7 @@ def test_a_kernel_without_ipv6():
 
 
 @pytest.mark.parametrize("names", ("\x1b[2J net0", "dev0 $(reboot)", "dev0"))
-def test_names_of_devices_are_names(names):
+def test_device_names_are_validated(names):
     """Names with other characters are refused: they are shown and used in scripts."""
     vm = SimpleNamespace(name="node1", guest=SimpleNamespace(
         check=lambda *_: names))
@@ -375,7 +375,7 @@ def test_names_of_devices_are_names(names):
         rdma.bring_up(vm, 1)
 
 
-def test_a_kernel_without_9p(tmp_path):
+def test_kernel_without_9p_is_reported(tmp_path):
     """Debian's cloud kernels have no 9p. A missing implied folder is reported once; a
     missing --mount is an error."""
     def run(script):
@@ -384,14 +384,14 @@ def test_a_kernel_without_9p(tmp_path):
         return guest.Result(script, lab.NO_9P, "", "")
     said = []
     poor = lab.Lab.__new__(lab.Lab)
-    poor.tell = said.append
+    poor.say = said.append
     poor.mounts = [Mount(tmp_path, "/work", implied=True)]
     poor.nodes = [lab.Node(poor, SimpleNamespace(
         name=f"node{number}", guest=SimpleNamespace(run=run))) for number in (1, 2)]
     for one in poor.nodes:
         poor.set_up_mounts(one)
         assert one.work is None
-    poor.tell_what_is_lacking()
+    poor.report_missing_parts()
     (line,) = said
     assert "your folder is not /work" in line and "linux-image-amd64" in line
     poor.mounts.append(Mount(tmp_path, "/data"))
@@ -399,7 +399,7 @@ def test_a_kernel_without_9p(tmp_path):
         poor.set_up_mounts(poor.nodes[0])
 
 
-def test_an_image_without_a_provider(tmp_path, monkeypatch):
+def test_image_without_provider_is_reported(tmp_path, monkeypatch):
     """The driver is there, so the machine boots, but every program finds no device.
     This is reported once."""
     def run(script):
@@ -410,7 +410,7 @@ def test_an_image_without_a_provider(tmp_path, monkeypatch):
     def said_by_two():
         said = []
         poor = lab.Lab.__new__(lab.Lab)
-        poor.tell, poor.mounts, poor.mtu = said.append, [], None
+        poor.say, poor.mounts, poor.mtu = said.append, [], None
         poor.wire_rules = []
         poor.numbers, poor.connect = (1, 2), list
         poor.nodes = [lab.Node(poor, SimpleNamespace(
@@ -426,13 +426,13 @@ def test_an_image_without_a_provider(tmp_path, monkeypatch):
     assert said_by_two() == []
 
 
-@pytest.mark.parametrize("answer, told", (
+@pytest.mark.parametrize("answer, reported", (
     ({"status": "running"}, ""),
     ({"status": "io-error"}, "node1 does not run (status: io-error): its disk cannot be "
      "written to, perhaps because $TMPDIR is full\n"),
     ({"status": "paused"}, "node1 does not run (status: paused)\n"),
     (QMPError("no"), ""), (OSError(errno.ECONNREFUSED, "gone"), "")))
-def test_why_a_machine_stands_still(answer, told):
+def test_reason_of_paused_machine_is_reported(answer, reported):
     def cmd(_, within):
         assert within < TIMEOUT_S
         if isinstance(answer, Exception):
@@ -440,21 +440,21 @@ def test_why_a_machine_stands_still(answer, told):
         return answer
     machine = Machine.running("node1", "/nowhere", "/nowhere", 0)
     machine.monitor = SimpleNamespace(cmd=cmd, close=lambda: None)
-    assert launch.paused(machine) == told
+    assert launch.paused(machine) == reported
 
 
-def test_a_qemu_that_stands_still_is_not_waited_for(tmp_path):
+def test_stopped_qemu_is_not_awaited(tmp_path):
     """Linux accepts connections for a stopped QEMU, which then never answers."""
     start = time.monotonic()
     with socket.socket(socket.AF_UNIX) as monitor:
         monitor.bind(str(tmp_path / "qmp"))
         monitor.listen(1)
-        told = launch.paused(Machine.running("node1", tmp_path, tmp_path, 0))
-    assert told.startswith("node1: QEMU does not report the status"), told
+        reported = launch.paused(Machine.running("node1", tmp_path, tmp_path, 0))
+    assert reported.startswith("node1: QEMU does not report the status"), reported
     assert time.monotonic() - start < TIMEOUT_S
 
 
-def test_an_agent_that_takes_nothing_does_not_answer(tmp_path):
+def test_blocked_agent_is_reported(tmp_path):
     """A machine that does not boot reads nothing. The launcher must not hang when the
     socket is full of its requests."""
     said = []
@@ -474,7 +474,7 @@ def test_an_agent_that_takes_nothing_does_not_answer(tmp_path):
     assert said == [False]
 
 
-def test_a_connection_ends_although_somebody_listens(tmp_path):
+def test_connection_ends_despite_a_listener(tmp_path):
     """QEMU accepts the next connection only after that."""
     def listen():
         with suppress(ConnectionError, OSError):
@@ -493,7 +493,7 @@ def test_a_connection_ends_although_somebody_listens(tmp_path):
             assert peer.recv(1) == b""
 
 
-def test_machines_are_asked_side_by_side(tmp_path, monkeypatch):
+def test_machines_are_queried_in_parallel(tmp_path, monkeypatch):
     """The results of all machines are collected at the same time."""
     monkeypatch.setattr(lab, "PROCESSORS", 2)
     both = threading.Barrier(2)
@@ -512,7 +512,7 @@ def test_machines_are_asked_side_by_side(tmp_path, monkeypatch):
     assert len(list(tmp_path.glob("*/*"))) == 2 * len(lab.LEFT_BEHIND)
 
 
-def test_all_are_set_up_or_nobody_waits():
+def test_failed_set_up_is_reported_at_once():
     """A failure is reported while another machine still hangs."""
     released = []
 
@@ -560,11 +560,11 @@ def until(condition):
         time.sleep(0.01)
 
 
-def test_a_long_boot_is_not_silent(monkeypatch, slow):
+def test_long_boot_shows_progress(monkeypatch, slow):
     """Without a terminal, lines report progress now and then. Each machine boots after
     one more line, and no line comes too early."""
     said = []
-    slow.tell = said.append
+    slow.say = said.append
     for number, node in enumerate(slow.nodes, start=1):
         node.vm.wait_booted = lambda *_, number=number: until(
             lambda: len(said) >= number)
@@ -578,9 +578,9 @@ def test_a_long_boot_is_not_silent(monkeypatch, slow):
         assert re.fullmatch(r"[0-3] of 3 machines have booted, \d+ s so far", line)
 
 
-def test_a_line_moves_on_a_terminal(monkeypatch, slow):
+def test_progress_line_is_updated_on_terminal(monkeypatch, slow):
     """On a terminal the line is updated, and removed before other output."""
-    slow.tell = pytest.fail
+    slow.say = pytest.fail
     monkeypatch.setattr(sys, "stderr", Terminal())
     slow.await_boot()
     *shown, last = sys.stderr.getvalue().split(waiting.WIPED)
@@ -609,14 +609,14 @@ def test_pytest_in_an_image_without_9p():
     found = keeper(said).arguments({"count": 1})
     assert [(mount.target, mount.implied) for mount in found["mounts"]] == [
         ("/work", True)]
-    found["tell"]("no 9p")
+    found["say"]("no 9p")
     assert said == ["fakernic-lab: no 9p"]
     found = keeper(said).arguments({"mounts": ["/etc:/work"]})
     assert [(mount.target, mount.implied) for mount in found["mounts"]] == [
         ("/work", False)]
 
 
-def test_pytest_with_a_kernel_of_ones_own():
+def test_pytest_with_own_kernel():
     """The options of pytest work as those of the command."""
     found = keeper([], lab_kernel=OLD_KERNEL, lab_append="quiet").arguments({})["image"]
     assert (found.kernel, found.append) == (OLD_KERNEL, "quiet")

@@ -131,7 +131,7 @@ def test_make_has_what_is_shown():
     assert comes(shown()["make test"], ["  unit  1", "7 passed, 0 failed, 0 skipped"])
 
 
-def test_what_is_shown_must_come():
+def test_shown_output_must_appear():
     assert comes(["one 1", "...", "two"], ["one 22", "a", "b", "two"])
     assert comes(["...", "two"], ["two"])
     assert not comes(["one 1", "two"], ["one 22", "a", "two"])

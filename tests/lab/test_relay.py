@@ -195,7 +195,7 @@ def test_switch_learns_addresses(ends):
     assert three.take(2, 2) == [ether(5, sender=BROADCAST), ether(6)]
 
 
-def test_addresses_that_somebody_makes_up_are_forgotten(ends):
+def test_oldest_learned_addresses_are_forgotten(ends):
     """A guest can send from any number of addresses; the oldest are forgotten."""
     three = ends(3)
     for first in range(0, 3 * BEHIND, 256):
@@ -211,7 +211,7 @@ def test_addresses_that_somebody_makes_up_are_forgotten(ends):
     assert three.is_quiet(2)
 
 
-def test_who_leaves_may_come_again(ends):
+def test_end_can_reconnect(ends):
     """An end has one connection at a time. A second waits until it is closed."""
     two = ends()
     two.send(1, ether(1))
@@ -297,7 +297,7 @@ def test_each_action_of_a_wire_has_a_test(ends):
                                     for action in ACTIONS}
 
 
-def test_actions_of_one_way_alone(ends):
+def test_actions_apply_to_one_direction(ends):
     """Rules for one direction do not affect the other. A frame that passes the rules of
     the sending end is then judged by those of the receiving end."""
     two = ends()
@@ -310,7 +310,7 @@ def test_actions_of_one_way_alone(ends):
             SENT[0], spoilt(SENT[2], LAST, 1), *SENT[3:]]
 
 
-def test_one_receivers_rule_leaves_the_others_alone(ends):
+def test_rule_of_one_receiver_spares_others(ends):
     three = ends(3)
     with three.wire.armed("at=rx mask=0xff do=corrupt", way="node2"), \
             three.wire.armed("at=tx mask=0xf do=corrupt",
@@ -320,7 +320,7 @@ def test_one_receivers_rule_leaves_the_others_alone(ends):
         assert three.take(2) == [spoilt(SENT[0], LAST, 0x0f)]
 
 
-def test_what_nobody_overtakes_comes_in_time(ends):
+def test_reordered_frame_without_successor_arrives(ends):
     two = ends()
     with two.wire.armed("at=tx do=reorder", way="node1"):
         begin = time.monotonic()
@@ -329,7 +329,7 @@ def test_what_nobody_overtakes_comes_in_time(ends):
         assert 0.09 < time.monotonic() - begin < 5
 
 
-def test_delay_takes_its_time(ends):
+def test_delay_has_its_length(ends):
     """Delayed frames stay in order. Duplicates of another rule are delayed, too."""
     two = ends()
     with two.wire.armed("at=tx nth=2 do=duplicate", way="node1"), \
@@ -341,7 +341,7 @@ def test_delay_takes_its_time(ends):
         assert 0.1 <= time.monotonic() - begin < 5
 
 
-def test_who_is_delayed_less_goes_first(ends):
+def test_frames_leave_in_order_of_their_delay(ends):
     two = ends()
     with two.wire.armed(
             "at=tx psn=0 delay-ns=300000000 do=delay",
@@ -400,7 +400,7 @@ def test_the_same_seed_hits_the_same_frames(ends):
     assert lost(1) == lost(1) != lost(2)
 
 
-def test_packets_that_are_sent_again(ends):
+def test_attempt_counts_retransmissions(ends):
     """attempt= counts repeated packets. Of 200,000 packets the last are
     remembered."""
     two = ends()
@@ -437,7 +437,7 @@ REFUSED_RULES = {
 
 
 @pytest.mark.parametrize("rule", REFUSED_RULES)
-def test_rules_that_are_nothing_at_a_wire(ends, rule):
+def test_rules_without_meaning_at_wire_are_refused(ends, rule):
     """Rules that a wire cannot apply are refused, and earlier rules stay."""
     two = ends()
     two.wire.add_rules("id=kept at=tx do=count")
@@ -448,7 +448,7 @@ def test_rules_that_are_nothing_at_a_wire(ends, rule):
         assert list(faults.by_id(two.wire.rules(way))) == ["kept"]
 
 
-def test_a_rule_that_nothing_hit(ends):
+def test_rule_without_hit_is_reported(ends):
     """A rule that no end has hit fails; a hit at one of the ends is enough."""
     two = ends()
     with pytest.raises(faults.FaultMissed, match="at=tx nth=2 do=drop"):
@@ -471,21 +471,21 @@ def test_rules_from_the_command(ends, tmp_path, monkeypatch, capsys):
                  for way in two.wire.ways]}
     stay.write_state(state)
 
-    def told(*rules):
+    def changed_faults(*rules):
         code = cli.main(["fault", "wire", *rules])
         said = capsys.readouterr()
         return code, said.out, said.err
-    assert told() == (0, "", "") and stay.running().whole
-    code, out, _ = told("id=a at=tx do=drop", "node2: id=b at=rx do=count")
+    assert changed_faults() == (0, "", "") and stay.running().whole
+    code, out, _ = changed_faults("id=a at=tx do=drop", "node2: id=b at=rx do=count")
     assert code == 0 and not stay.running().whole
     assert [line.split(" at=")[0] for line in out.splitlines()] == [
         "node1: id=a", "node2: id=a", "node2: id=b"]
     two.send(0, SENT[0])
     assert two.is_quiet(1)
-    assert "hits=1" in told()[1].splitlines()[0]
-    assert "no end 'node3'" in told("node3: at=tx do=drop")[2]
+    assert "hits=1" in changed_faults()[1].splitlines()[0]
+    assert "no end 'node3'" in changed_faults("node3: at=tx do=drop")[2]
     stay.write_state({**state, "relay": None})
-    code, _, err = told("at=tx do=drop")
+    code, _, err = changed_faults("at=tx do=drop")
     assert code == CANNOT and "have no relay" in err
 
 
@@ -527,7 +527,7 @@ def test_small_shares_and_none():
 
 # ---- malice ------------------------------------------------------------------
 
-def test_a_length_that_cannot_be_ends_the_connection(ends, capfd):
+def test_invalid_length_ends_connection(ends, capfd):
     """Only that end is closed. It may connect again. The relay reports it once."""
     three = ends(3)
     for length in (FRAME_MAX + 1, 1 << 31, (1 << 32) - 1):
@@ -540,7 +540,7 @@ def test_a_length_that_cannot_be_ends_the_connection(ends, capfd):
     assert capfd.readouterr().err == "relay: node1 sends data that is not a frame\n"
 
 
-def test_frames_that_are_none(ends):
+def test_non_frames_are_dropped(ends):
     """Empty frames, and frames shorter than a header, are skipped. Later frames
     pass."""
     two = ends()
@@ -555,7 +555,7 @@ def test_frames_that_are_none(ends):
     assert two.take(1) == [ether(2)]
 
 
-def test_nonsense(ends):
+def test_random_input_is_handled(ends):
     """Random errors in headers, with rules that read these headers."""
     two = ends()
     chance = random.Random(4711)
@@ -578,7 +578,7 @@ def test_nonsense(ends):
         pass
 
 
-def test_one_that_stands_still_does_not_stop_the_others(ends):
+def test_stopped_end_does_not_stop_others(ends):
     """Ends 1 and 2 exchange frames while end 3 reads nothing and loses whole
     frames. It receives new frames again as soon as it reads."""
     three = ends(3)
@@ -588,19 +588,19 @@ def test_one_that_stands_still_does_not_stop_the_others(ends):
         three.send(0, frame)
         assert three.take(1) == [frame]
     # End 3 reads some frames, and so receives those sent from now on.
-    heard = 0
-    while heard < relay.OUTPUT_LIMIT // len(wrapped(frame)):
+    received = 0
+    while received < relay.OUTPUT_LIMIT // len(wrapped(frame)):
         assert three.take(2) == [frame]
-        heard += 1
+        received += 1
     three.send(0, last)
     assert three.take(1) == [last]
     while three.take(2) == [frame]:
-        heard += 1
-    assert heard < count
-    assert three.wire.counts()["node3"]["lost"] == count - heard
+        received += 1
+    assert received < count
+    assert three.wire.counts()["node3"]["lost"] == count - received
 
 
-def test_an_end_that_reads_slowly_stalls_the_others_for_a_tenth(ends):
+def test_slow_end_stalls_others_for_a_tenth_of_time(ends):
     """End 3 reads 1 MiB every 2 s, which allows it 65 ms of stall each time."""
     three = ends(3)
     done = threading.Event()
@@ -629,7 +629,7 @@ def test_an_end_that_reads_slowly_stalls_the_others_for_a_tenth(ends):
     assert three.wire.counts()["node3"]["lost"]
 
 
-def test_a_slow_end_slows_the_others_down(ends):
+def test_slow_end_slows_down_others(ends):
     """With two ends the relay stops reading if the other end is full. It loses no
     frame."""
     two = ends()
@@ -641,7 +641,7 @@ def test_a_slow_end_slows_the_others_down(ends):
     assert two.wire.counts()["node2"]["lost"] == 0
 
 
-def test_what_rules_hold_is_bounded(ends):
+def test_frames_held_by_rules_are_bounded(ends):
     """The relay stops reading an end of which rules hold too many bytes. Other ends
     continue. The delay is longer than sending so much takes on a busy machine."""
     three = ends(3)
@@ -656,7 +656,7 @@ def test_what_rules_hold_is_bounded(ends):
         assert three.take(2) == [ether(2)]
 
 
-def test_clients_that_stand_still_make_room(ends):
+def test_idle_control_clients_are_closed(ends):
     two = ends()
     idle = []
     for _ in range(3 * CLIENTS):
@@ -702,7 +702,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line[:20].decode())
-def test_lines_that_are_none(ends, line):
+def test_invalid_control_lines_are_refused(ends, line):
     two = ends()
     answer = asked(two, line + b"\n")
     assert answer.startswith(b"error: ") and LINES[line] in answer, answer
@@ -711,14 +711,14 @@ def test_lines_that_are_none(ends, line):
     assert two.take(1) == SENT[:1]
 
 
-def test_frames_of_nobodys(ends):
+def test_injected_frames_reach_one_end(ends):
     """Injected frames reach one end. It is an error if no QEMU is connected."""
     two = ends()
     two.wire.inject([ether(1), ether(2)])
     two.wire.inject([ether(3)], end=0)
     assert two.take(1, 2) == [ether(1), ether(2)] and two.take(0) == [ether(3)]
     two.socks[1].close()
-    with pytest.raises(LabError, match="nobody is at 'node2'"):
+    with pytest.raises(LabError, match="end 'node2' is not connected"):
         while True:                     # until the relay notices the close
             two.wire.inject([ether(1)])
     two.socks[1] = two.connected(1)
@@ -736,7 +736,7 @@ def captured(path):
     return frames
 
 
-def test_capture_has_what_was_sent(ends, tmp_path):
+def test_capture_has_all_sent_frames(ends, tmp_path):
     """The capture has lost frames, too, as soon as they were sent."""
     two = ends(pcap=tmp_path / "out.pcap")
     with two.wire.armed("at=tx do=drop", "at=tx nth=2 do=corrupt", way="node1"):
@@ -747,7 +747,7 @@ def test_capture_has_what_was_sent(ends, tmp_path):
     assert captured(tmp_path / "out.pcap") == [*SENT, ether(1)]
 
 
-def test_a_wire_outlives_clients_and_a_full_disk(ends):
+def test_wire_survives_clients_and_full_disk(ends):
     two = ends(pcap="/dev/full")
     for text in (b"", b"rules node1 at=tx do=drop\n", b"nonsense\n"):
         with socket.socket(socket.AF_UNIX) as client:
@@ -759,7 +759,7 @@ def test_a_wire_outlives_clients_and_a_full_disk(ends):
     two.wire.assert_alive()
 
 
-def test_the_end_of_a_wire_is_told(tmp_path, monkeypatch, program):
+def test_end_of_wire_is_reported(tmp_path, monkeypatch, program):
     monkeypatch.setattr(places, "tool", lambda _: program)
     wire = relay.Relay(tmp_path, ["node1", "node2"])
     wire.assert_alive()

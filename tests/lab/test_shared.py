@@ -38,15 +38,15 @@ class Device:
     """A machine's device, with a replacement for QMP."""
 
     def __init__(self, bad=""):
-        self.bad, self.told = bad, []
+        self.bad, self.received = bad, []
 
     def qmp(self, command, path, value="", **property_):
         assert path == faults.NIC and property_ == {"property": "x-fault"}
         if command == "qom-set":
             if self.bad and self.bad in value:
                 raise QMPError(f"fault rule: no {self.bad}")
-            self.told += value.split("; ")
-        return "".join(f"{line} hits=0\n" for line in self.told)
+            self.received += value.split("; ")
+        return "".join(f"{line} hits=0\n" for line in self.received)
 
     def is_running(self):
         return True
@@ -81,15 +81,15 @@ def test_each_card_hits_other_frames():
     one, two = Device(), Device()
     cards = cards_of(one, two)
     cards.add_rules("at=rx ppm=9 seed=7 do=drop; at=rx do=count")
-    assert one.told == ["at=rx ppm=9 seed=7 do=drop", "at=rx do=count"]
-    assert two.told[0] == f"at=rx ppm=9 seed={7 + (1 << 32)} do=drop"
+    assert one.received == ["at=rx ppm=9 seed=7 do=drop", "at=rx do=count"]
+    assert two.received[0] == f"at=rx ppm=9 seed={7 + (1 << 32)} do=drop"
     cards.add_rules(f"seed={SEEDS - 1} at=tx do=drop", "node2")
-    assert two.told[2] == f"seed={(1 << 32) - 1} at=tx do=drop"
-    assert len(one.told) == 2
-    assert cards.words()[-1] == ("node2", f"{two.told[2]} hits=0")
+    assert two.received[2] == f"seed={(1 << 32) - 1} at=tx do=drop"
+    assert len(one.received) == 2
+    assert cards.words()[-1] == ("node2", f"{two.received[2]} hits=0")
 
 
-def test_a_rule_that_cannot_be():
+def test_impossible_rule_is_refused():
     cards = cards_of(Device("truth"), Device())
     with pytest.raises(LabError, match="node1: fault rule: no truth"):
         cards.add_rules("at=truth do=drop")
@@ -99,20 +99,20 @@ def test_a_rule_that_cannot_be():
         cards.armed("at=tx do=drop", way="node3")
 
 
-def test_rules_for_a_while():
+def test_rules_apply_inside_the_with():
     """Rules apply inside a with, as at the ends of a wire."""
     one, two = Device(), Device()
     cards = cards_of(one, two)
     with pytest.raises(faults.FaultMissed, match="at=tx do=drop"):
         with cards.armed("at=tx do=drop", way="node2"):
-            assert "at=tx do=drop" in two.told[0] and not one.told
-    assert two.told[-1].startswith("remove=armed")
+            assert "at=tx do=drop" in two.received[0] and not one.received
+    assert two.received[-1].startswith("remove=armed")
 
 
 def test_rules_of_the_wire_need_not_be_hit():
     """A run with --loss may have so few frames that its rule hits none."""
     device = Device()
-    device.told = ["id=wire-drop at=rx ppm=1 do=drop", "id=f1 at=rx do=drop"]
+    device.received = ["id=wire-drop at=rx ppm=1 do=drop", "id=f1 at=rx do=drop"]
     found = lab.Lab.__new__(lab.Lab)
     found.nodes = [lab.Node(found, SimpleNamespace(
         name="node1", guest=None, qmp=device.qmp))]
@@ -142,7 +142,7 @@ def linked_qemus(tmp_path):
         yield machines
 
 
-def test_processors_below_who_feeds_them(linked):
+def test_cpu_nice_lowers_only_vcpus(linked):
     """--cpu-nice lowers the CPU threads of its machines, and no other thread."""
     def priorities(vm):
         cpus = {cpu["thread-id"] for cpu in vm.qmp("query-cpus-fast")}
@@ -186,27 +186,27 @@ def those_that_are_up(tmp_path, monkeypatch, linked):
 def test_rules_from_the_command(tmp_path):
     """fakernic-lab fault wire adds rules to all cards or to one. The records
     contain every loss."""
-    def told(*rules):
+    def changed_faults(*rules):
         result = fakernic_lab(tmp_path, "fault", "wire", *rules)
         return result.returncode, result.stdout, result.stderr
-    assert told() == (0, "", "")
-    code, out, _ = told("id=a at=tx seed=1 percent=3 do=drop",
+    assert changed_faults() == (0, "", "")
+    code, out, _ = changed_faults("id=a at=tx seed=1 percent=3 do=drop",
                         "node2: id=b at=rx do=count")
     assert code == 0 and stay.running().whole
     assert re.sub(" matches=.*", "", out) == (
         "node1: id=a at=tx percent=3 seed=1 do=drop\n"
         f"node2: id=a at=tx percent=3 seed={1 + (1 << 32)} do=drop\n"
         "node2: id=b at=rx do=count\n"), out
-    code, _, err = told("at=nowhere do=drop")
+    code, _, err = changed_faults("at=nowhere do=drop")
     assert code == CANNOT and err.count("\n") == 1 and "'nowhere' is no" in err
-    code, _, err = told("node3: at=tx do=drop")
+    code, _, err = changed_faults("node3: at=tx do=drop")
     assert code == CANNOT and "no machine node3" in err
-    told("remove=all")
-    assert told() == (0, "", "")
+    changed_faults("remove=all")
+    assert changed_faults() == (0, "", "")
     # All that the options say is a rule of the device's.
     rules = cli.make_wire_rules(options(*(word for name in cli.HARM for word in (
         f"--{name}", "10%")), "--delay", "1ms"))
-    assert told(*rules)[0] == 0 and told()[1].count("id=wire-") == 10
+    assert changed_faults(*rules)[0] == 0 and changed_faults()[1].count("id=wire-") == 10
 
 
 def test_captures_from_the_command(tmp_path, up, capsys):
@@ -302,7 +302,7 @@ def test_all_frames_once_in_order(tmp_path, wrong, seed):
     assert found == sorted(found, key=lambda pair: pair[0])
 
 
-def test_of_many_frames_a_part_is_compared(tmp_path, monkeypatch):
+def test_large_captures_are_compared_by_samples(tmp_path, monkeypatch):
     monkeypatch.setattr(captures, "SAMPLE_MAX", 300)
     world = World(tmp_path, 5000, -400000)
     world.talk(4000, 1)
@@ -311,7 +311,7 @@ def test_of_many_frames_a_part_is_compared(tmp_path, monkeypatch):
     assert sum(a != b for (_, a), b in zip(found, world.sent)) < 100
 
 
-def test_machines_that_have_not_talked(tmp_path):
+def test_machines_without_traffic(tmp_path):
     """Machines without common frames are ordered by the times of their files."""
     world = World(tmp_path, 0, 500000, 9)
     for number in range(3):
@@ -333,7 +333,7 @@ def test_frames_of_other_addresses(tmp_path):
     assert [data for _, data in world.merge()[1]] == world.sent
 
 
-def test_a_capture_that_is_cut(tmp_path):
+def test_truncated_capture_is_read(tmp_path):
     """A capture may end in the middle of its last frame, or of its header."""
     path = write(tmp_path / "a", [(NOW_US, frame(1)), (NOW_US + 1, frame(2))], 1)
     assert list(captures.frames(path)) == [(NOW_US, frame(1))]
@@ -345,7 +345,7 @@ def test_a_capture_that_is_cut(tmp_path):
     assert (tmp_path / "all").stat().st_size == captures.HEAD.size
 
 
-def test_a_machine_that_was_paused(tmp_path):
+def test_capture_of_paused_machine(tmp_path):
     """A paused machine's clock stops: a message says that the order may be wrong."""
     world = World(tmp_path, 0, 0)
     world.talk(100, 1)
@@ -361,7 +361,7 @@ def machine(folder, name, said=""):
                            qemu_log=lambda _last=0: said)
 
 
-def test_what_is_left(tmp_path, capsys):
+def test_captures_are_merged_after_the_end(tmp_path, capsys):
     """Captures are merged after the machines' end. One line reports each error."""
     vms = [machine(tmp_path, "node1"), machine(
         tmp_path, "node2", "network dump write error - stopping dump\n"),

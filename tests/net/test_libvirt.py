@@ -193,7 +193,7 @@ def test_rdma_between_domains(machines, session):
         machine.assert_healthy()
 
 
-def test_a_domain_is_paused_and_resumed(machines, session):
+def test_domain_is_paused_and_resumed(machines, session):
     """libvirt pauses and resumes a domain during a transfer."""
     a, b = (ports_of.Port(machine, number, *machine.guest.check(
         ports_of.FIND).split()) for number, machine in enumerate(machines, 1))

@@ -74,7 +74,7 @@ def test_vxlan_with_room(ports, set_mtu):
         work(*ports, 4096)
 
 
-def test_path_mtu_that_the_network_has_not(ports, set_mtu):
+def test_too_large_path_mtu_fails_long_messages(ports, set_mtu):
     """If the path MTU is too large for the network, connections and short messages work,
     and long messages fail with "transport retry counter exceeded". With a path MTU that
     fits, all work."""

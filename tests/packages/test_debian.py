@@ -57,7 +57,7 @@ def test_device_is_listed(ports):
             port.guest.check("rdma link show"))
 
 
-def test_pyverbs_opens_it(ports):
+def test_pyverbs_opens_device(ports):
     port = ports[0]
     out = port.guest.check(
         "python3 -c 'import pyverbs.device as d; "
@@ -71,9 +71,9 @@ def test_extended_posting(ports):
     port = ports[0]
     program = "/root/extended_posting.py"
     port.guest.write(program, (HERE / "extended_posting.py").read_text())
-    told = port.guest.check(
+    reported = port.guest.check(
         f"python3 {program} {port.ibdev} {port.gid_index()}", 100)
-    assert told.split() == ["8"], told
+    assert reported.split() == ["8"], reported
 
 
 NO_GRH = """
@@ -87,7 +87,7 @@ except Exception as error:
 """
 
 
-def test_why_it_is_refused(ports):
+def test_refusals_are_explained(ports):
     """The reason of an error is logged as the provider's TROUBLESHOOTING.md says.
     Debian's libibverbs is a release build, which logs to a file only."""
     port = ports[0]
@@ -123,7 +123,7 @@ def test_perftest_by_rdma_cm(ports):
                   f"ib_write_bw -F -R -n 200 {a.ip4}", "cm").check()
 
 
-def test_driver_goes_and_comes(machines, ports):
+def test_driver_is_unloaded_and_loaded(machines, ports):
     """After modprobe -r and modprobe, udev gives the device the same name."""
     port = ports[0]
     port.guest.check("modprobe -r fakernic && modprobe fakernic && "

@@ -80,7 +80,7 @@ def test_uefi_and_a_kernel_that_complains(disk, home):
     assert done.returncode == LOST and "WARNING: planted" in done.stderr, done
 
 
-def test_three_of_a_qcow2_with_a_kernel_from_outside(qcow2, kernel, home):
+def test_three_machines_of_a_qcow2_with_external_kernel(qcow2, kernel, home):
     """Options for processors, a mount, the MTU and the link work together."""
     (home / "mine").write_text("of the user\n")
     done = fakernic_lab(
@@ -95,7 +95,7 @@ def test_three_of_a_qcow2_with_a_kernel_from_outside(qcow2, kernel, home):
     assert re.search(r"node3: \s*active_mtu:\s*4096 ", done.stdout), done
 
 
-def test_a_kernel_for_clouds(qcow2, kernel, home):
+def test_cloud_kernel(qcow2, kernel, home):
     """Debian's cloud kernel has the driver but no 9p. The run works and reports that once;
     --mount is refused."""
     done = fakernic_lab(

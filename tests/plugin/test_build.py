@@ -14,7 +14,7 @@ BUILD_SH = SRC / "qemu-hw/plugin/build.sh"
 SLOW = '#!/bin/sh\nsleep 2\nexec /usr/bin/make "$@"\n'
 
 
-def test_building_it_is_not_silent(tmp_path):
+def test_build_shows_progress(tmp_path):
     """Each step has a line, which shows progress on a terminal."""
     slow = tmp_path / "bin/make"
     slow.parent.mkdir()

@@ -56,14 +56,14 @@ def code(work, folder):
     return found
 
 
-def test_same_code_whatever_they_say(work, tmp_path):
+def test_irrelevant_options_do_not_change_code(work, tmp_path):
     plain = code(configured(work, tmp_path / "a", []), tmp_path / "plain")
     flipped = code(configured(work, tmp_path / "b", options("same")),
                    tmp_path / "flipped")
     assert [name for name in plain if plain[name] != flipped[name]] == []
 
 
-def test_flipping_can_be_seen(work, tmp_path):
+def test_flipped_option_is_detected(work, tmp_path):
     """An option that changes the code does change it in this test's way of compiling."""
     plain = tmp_path / "plain.o"
     flipped = tmp_path / "flipped.o"
@@ -73,7 +73,7 @@ def test_flipping_can_be_seen(work, tmp_path):
     assert plain.read_bytes() != flipped.read_bytes()
 
 
-def test_no_option_is_unknown(work):
+def test_all_options_are_known(work):
     subprocess.run([OPTIONS, "headers", work.source, work.build], check=True)
 
 
@@ -103,7 +103,7 @@ def test_unknown_option_is_refused(work, tmp_path, header):
     assert "CONFIG_OF_TOMORROW" in result.stderr
 
 
-def test_package_with_an_option_that_matters(work, tmp_path):
+def test_option_of_package_that_matters_is_found(work, tmp_path):
     debian = tmp_path / "debian"
     debian.mkdir()
     for name in ("rules", "control"):

@@ -32,7 +32,7 @@ def test_what_overlay_adds(tmp_path, work):
     assert checked(tmp_path) == (0, "")
 
 
-def test_a_tree_that_has_it(tmp_path, work):
+def test_patched_tree_is_refused(tmp_path, work):
     """A tree that has the device already is refused, because its changes cannot be seen."""
     parts(work.source, tmp_path)
     (tmp_path / "hw/net/fakernic").mkdir()

@@ -70,7 +70,7 @@ def test_qmp(plugin):
     assert returned[3] == 64
 
 
-def test_what_is_inside_and_faults(plugin):
+def test_inspection_and_faults(plugin):
     """Inspection and fault rules work through properties, without additions to QEMU's QMP
     schema."""
     path = "/machine/peripheral/card"
@@ -177,19 +177,19 @@ def test_damaged_device(plugin):
     assert line.endswith("run fakernic-qemu-rebuild")
 
 
-def test_device_that_others_can_write(plugin):
+def test_world_writable_device_is_refused(plugin):
     plugin.device.chmod(0o666)
     assert "can be written by others" in plugin.refusal("--version")
 
 
 @pytest.mark.parametrize("mode", (0o777, 0o775), ids=oct)
-def test_folder_that_others_can_write(plugin, mode):
+def test_world_writable_folder_is_refused(plugin, mode):
     os.chown(plugin.folder, -1, 100)
     plugin.folder.chmod(mode)
     assert "can be written by others" in plugin.refusal("--version")
 
 
-def test_folder_of_another(plugin):
+def test_foreign_folder_is_refused(plugin):
     os.chown(plugin.folder, 1, -1)
     assert "another user's" in plugin.refusal("--version")
 
@@ -228,7 +228,7 @@ def put(plugin, folder):
 
 
 @pytest.mark.parametrize("spoil", ("stale", "damaged", "writable"))
-def test_device_of_the_user_behind_one_that_does_not_fit(plugin, work, tmp_path,
+def test_user_device_is_found_after_unfit_one(plugin, work, tmp_path,
                                                          spoil):
     """A device of the user is loaded if an unusable one precedes it in the system's folder,
     which only root can remove, or also in the first of the user's two folders."""

@@ -114,8 +114,8 @@ class Registry(BaseHTTPRequestHandler):
 @pytest.fixture
 def registry():
     """The address of a Registry, whose file is made by the command in README.md."""
-    told = (RECIPES / "README.md").read_text("utf-8")
-    (command,) = re.findall("(tar -cf) /tmp/fakernic-packages.tar", told)
+    reported = (RECIPES / "README.md").read_text("utf-8")
+    (command,) = re.findall("(tar -cf) /tmp/fakernic-packages.tar", reported)
     tar = BASE.with_name("fakernic-packages.tar")
     subprocess.run(["sh", "-c", f"{command} {tar} *.deb"], cwd=PACKAGES, check=True)
     with open(tar, "rb") as file, ThreadingHTTPServer(
@@ -142,8 +142,8 @@ def test_gitlab(checkout, registry):
 def test_cloud_image(checkout):
     """cloud-init accepts the file, the disk has the label that the file mounts, and its
     commands work, except mount and umount, which are not run."""
-    told = (RECIPES / "README.md").read_text("utf-8")
-    (command,) = re.findall(r"^    (genisoimage .*?) +#", told, re.M)
+    reported = (RECIPES / "README.md").read_text("utf-8")
+    (command,) = re.findall(r"^    (genisoimage .*?) +#", reported, re.M)
     checkout.put(RECIPES / "user-data", "/root/seed/user-data")
     checkout.step("apt-get update; apt-get install -y --no-install-recommends "
                   "cloud-init genisoimage; cloud-init schema --config-file "
@@ -193,9 +193,9 @@ def test_containerfile(plain):
     (plain.root / "work").mkdir()
     usage = plain.run(*entry, *json.loads(rest["CMD"]), folder=rest["WORKDIR"])
     assert usage.returncode == 0 and "usage: fakernic-lab" in usage.stdout
-    told = (RECIPES / "Containerfile").read_text(encoding="utf-8")
+    reported = (RECIPES / "Containerfile").read_text(encoding="utf-8")
     assert ("--device /dev/kvm --group-add keep-groups -v .:/work fakernic "
-            "run -- ") in told
+            "run -- ") in reported
     done = plain.run(*entry, "run", "-n", "1", "--", "ibv_devinfo",
                      folder=rest["WORKDIR"])
     assert done.returncode == 0 and "PORT_ACTIVE" in done.stdout, done
@@ -250,10 +250,10 @@ def test_plugin_is_rebuilt_by_one_command(plain):
     plain.step("apt-get update; apt-get install -y --no-install-recommends "
                "./fakernic-packages/fakernic-qemu_*.deb; useradd -m mine; "
                "rm /usr/lib/*/fakernic/qemu/*.so", folder=CHECKOUT)
-    told = plain.step("apt-get install -y --reinstall qemu-system-x86")
+    reported = plain.step("apt-get install -y --reinstall qemu-system-x86")
     refused = plain.run("qemu-system-x86_64-fakernic", "--version", **mine)
     assert refused.returncode == 1 and refused.stdout == "", refused
-    for line in (told.stdout + told.stderr, refused.stderr):
+    for line in (reported.stdout + reported.stderr, refused.stderr):
         assert "was not built for this QEMU" in line, line
         assert "run fakernic-qemu-rebuild\n" in line, line
     rebuild = ("env", "HOME=/home/mine", "fakernic-qemu-rebuild")

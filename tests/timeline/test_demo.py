@@ -27,11 +27,11 @@ def demo(monkeypatch):
     return module
 
 
-def machines_that_leave(names, told=("as it should be",)):
+def machines_that_leave(names, reported=("as it should be",)):
     """A replacement for Lab, whose timeline is files with these names."""
     class Left:
-        def __init__(self, out, record, tell):
-            assert record and tell
+        def __init__(self, out, record, say):
+            assert record and say
             self.folder = Path(out) / TIMELINE
 
         def __enter__(self):
@@ -44,7 +44,7 @@ def machines_that_leave(names, told=("as it should be",)):
             self.folder.mkdir(parents=True)
             for name in names:
                 (self.folder / name).write_text("something\n", "utf-8")
-            return list(told)
+            return list(reported)
     return Left
 
 
@@ -55,13 +55,13 @@ def ended(demo, tmp_path, *words):
 def test_demo_ends_well(demo, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "Lab", machines_that_leave(demo.FILES))
     assert ended(demo, tmp_path, "--limit", "60") == 0
-    told = capsys.readouterr()
-    assert told.out.endswith(" after 0 s\n") and not told.err
+    reported = capsys.readouterr()
+    assert reported.out.endswith(" after 0 s\n") and not reported.err
 
 
 @pytest.mark.parametrize("kind", ["send", "write", "read", "atomic"])
 @pytest.mark.parametrize("end", ["", "-lost"])
-def test_demo_wants_each_clean_and_lost(demo, tmp_path, monkeypatch, capsys,
+def test_demo_needs_clean_and_lost_requests(demo, tmp_path, monkeypatch, capsys,
                                         kind, end):
     gone = f"{kind}{end}.svg"
     monkeypatch.setattr(demo, "Lab", machines_that_leave(
@@ -71,18 +71,18 @@ def test_demo_wants_each_clean_and_lost(demo, tmp_path, monkeypatch, capsys,
 
 
 @pytest.mark.parametrize("limit, code", [("60", 1), ("0", 0)])
-def test_demo_that_takes_long(demo, tmp_path, monkeypatch, capsys, limit, code):
+def test_demo_beyond_time_limit_fails(demo, tmp_path, monkeypatch, capsys, limit, code):
     times = iter((0, 61))
     monkeypatch.setattr(demo, "Lab", machines_that_leave(demo.FILES))
     monkeypatch.setattr(demo, "time", SimpleNamespace(
         monotonic=lambda: next(times)))
     assert ended(demo, tmp_path, "--limit", limit) == code
-    told = capsys.readouterr()
-    assert " after 61 s\n" in told.out
-    assert told.err.startswith("that is more than 60 s") == bool(code)
+    reported = capsys.readouterr()
+    assert " after 61 s\n" in reported.out
+    assert reported.err.startswith("that is more than 60 s") == bool(code)
 
 
-def test_demo_tells_problems(demo, tmp_path, monkeypatch, capsys):
+def test_demo_reports_problems(demo, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "Lab", machines_that_leave(
         demo.FILES, ("much", "something is wrong")))
     assert ended(demo, tmp_path) == 1

@@ -10,15 +10,15 @@ from types import SimpleNamespace
 from demo_records import TOP
 
 
-def test_the_demo_is_not_silent(tmp_path, monkeypatch, capsys):
+def test_demo_shows_progress(tmp_path, monkeypatch, capsys):
     loader = SourceFileLoader("demo", str(TOP / "tests/timeline/demo"))
     demo = module_from_spec(spec_from_loader("demo", loader))
     loader.exec_module(demo)
     ran = []
 
     @contextmanager
-    def fake_lab(tell, **_):
-        tell("1 of 2 machines have booted after 30 s")
+    def fake_lab(say, **_):
+        say("1 of 2 machines have booted after 30 s")
         machine = SimpleNamespace(vm=None)
         yield SimpleNamespace(node1=machine, node2=machine,
                               make_timeline=lambda: ["0 problem(s)"])

@@ -59,7 +59,7 @@ def where(steps, kind, **fields):
                 if found == kind and fields.items() <= others.items())
 
 
-def test_send_is_one_story(tmp_path):
+def test_send_is_one_sequence(tmp_path):
     model = Model(records_of(SEND, tmp_path))
     assert not model.problems
     request, = model.requests
@@ -166,7 +166,7 @@ def test_lost_packet_is_explained(tmp_path):
 
 
 @pytest.mark.parametrize("point, node", [(1, "a"), (2, "b")])
-def test_forged_packet_is_one_that_came(tmp_path, point, node):
+def test_forged_packet_counts_as_received(tmp_path, point, node):
     """A packet that was corrupted with a correct ICRC is received."""
     steps = list(SEND)
     first = where(steps, "tx")
@@ -217,7 +217,7 @@ def two_writes(*order):
             *packet("b", "a", B, A, NONE, PSN + 1, 0x11), *done)
 
 
-def test_whole_request_that_is_missed(tmp_path):
+def test_nak_of_missing_request_needs_later_packet(tmp_path):
     """A NAK for a request of which no packet has arrived needs a later packet
     that has."""
     model = Model(records_of(two_writes("comes", "misses"), tmp_path))
@@ -254,7 +254,7 @@ def lost_ones(steps, tmp_path):
             if packet.lost()], page.text(request)
 
 
-def test_what_the_wire_lost_is_not_what_came(tmp_path):
+def test_lost_packet_is_not_received(tmp_path):
     lost, text = lost_ones(send_by_timeout(), tmp_path)
     assert lost == [(0, 1), (0, 2)]
     assert re.search(r" x SEND Last, PSN \+1\n(.*\n)*.* probe 1 from PSN \+1\n"
@@ -287,7 +287,7 @@ def first_twice(first_time, second_time):
     (("into", "rx"), ("into", "rx"), []),
     (("into", "delay"), ("rx", "into", "rx"), []),
 ])
-def test_who_is_overtaken_is_lost(tmp_path, first_time, second_time, lost):
+def test_overtaken_packet_is_lost(tmp_path, first_time, second_time, lost):
     """A packet that a later one overtakes is lost, unless a rule delayed it."""
     assert lost_ones(first_twice(first_time, second_time), tmp_path)[0] == lost
 
@@ -323,7 +323,7 @@ def test_first_of_three_attempts_is_hit(tmp_path):
             if packet.gone()] == [(PSN, 1)]
 
 
-def test_each_machine_gets_its_own(tmp_path):
+def test_each_machine_has_its_events(tmp_path):
     """Packets find their receivers among three machines with equal QP numbers and
     PSNs."""
     one, two = (packet(source, target, A, B, 0, 5, 0x0a, 8)
@@ -339,7 +339,7 @@ def test_each_machine_gets_its_own(tmp_path):
     ("dma_write", "cqe"), ("tx", "rx"), ("cqe", "cqe_visible"), ("cqe_visible", "mark"),
     ("doorbell_sq", "wqe"), ("eqe", "interrupt"), ("eqe", "doorbell_eq"),
     ("cqe_visible", "eqe")])
-def test_effect_before_cause_is_told(tmp_path, first, second):
+def test_effect_before_cause_is_reported(tmp_path, first, second):
     steps = list(SEND)
     i = where(steps, first)
     j = next(j for j in range(i, len(steps)) if steps[j][1] == second)
@@ -347,7 +347,7 @@ def test_effect_before_cause_is_told(tmp_path, first, second):
     assert Model(records_of(steps, tmp_path)).problems
 
 
-def test_completion_without_an_answer_is_told(tmp_path):
+def test_completion_without_response_is_reported(tmp_path):
     """The answer, or the last response of a READ, comes after the completion."""
     asked = (*LOST_READ[:4], *read_request(100), *response(100, 0x0d),
              *response(101, 0x0e), *response(102, 0x0f), *SEND[-4:])
@@ -363,7 +363,7 @@ def test_completion_without_an_answer_is_told(tmp_path):
                    Model(records_of(steps, tmp_path)).problems)
 
 
-def test_loss_without_a_rule_is_told(tmp_path):
+def test_loss_without_rule_is_reported(tmp_path):
     steps = [step for step in SEND if step[:2] != ("b", "rx")]
     assert Model(records_of(steps, tmp_path), whole=False).problems == []
     steps += [(node, "qp_state", {"qpn": 9, "from": 1, "to": 2})
@@ -400,7 +400,7 @@ def stamped(tmp_path, count=8, forged=()):
     return path
 
 
-def test_marks_stand_where_they_were_made(tmp_path):
+def test_marks_have_their_place(tmp_path):
     events = read(stamped(tmp_path), "a")
     times = [event.time for event in events]
     assert times == sorted(times)
@@ -411,9 +411,9 @@ def test_marks_stand_where_they_were_made(tmp_path):
         assert 0 <= late <= 900, mark
     model = files.make({"a": tmp_path / "a"})
     assert not model.problems
-    told, = re.findall(r"a's programs marked at most ([\d.]+) us late",
+    reported, = re.findall(r"a's programs marked at most ([\d.]+) us late",
                        files.verdict(model)[0])
-    assert 5 <= float(told) <= 7
+    assert 5 <= float(reported) <= 7
 
 
 @pytest.mark.parametrize("forged", [
@@ -443,7 +443,7 @@ def marked(number, found, made):
                            ticks=TICKS + 3 * made, fields={"ticks": True})
 
 
-def test_stamp_from_behind_the_end_moves_nothing():
+def test_stamp_after_the_end_moves_nothing():
     """The stamp is after the end by less than the length of the record."""
     honest = [marked(number, 50_000_000 * number, 50_000_000 * number - 100)
               for number in range(1, 20)]
@@ -456,7 +456,7 @@ def test_stamp_from_behind_the_end_moves_nothing():
     assert liar.time == 955_000_000
 
 
-def test_clock_that_goes_wrong_is_told(tmp_path, monkeypatch):
+def test_poll_before_completion_is_reported(tmp_path, monkeypatch):
     """A poll before its completion is reported, wherever the device found it."""
     def early(recorder, time, kind, add=Recorder.add, **fields):
         if kind == "mark" and fields["step"] == 2 and fields["index"] == 4:
@@ -541,7 +541,7 @@ def test_bad_files(tmp_path, spoil, word):
     assert done.returncode == 125 and done.stderr.count("\n") == 1
 
 
-def test_file_that_is_not_there(tmp_path):
+def test_missing_file_is_reported(tmp_path):
     done = subprocess.run([LAB, "timeline", f"a={tmp_path / 'none'}"], text=True,
                           capture_output=True, check=False)
     assert done.returncode == 125 and done.stderr.count("\n") == 1
@@ -549,12 +549,12 @@ def test_file_that_is_not_there(tmp_path):
     assert "Errno" not in done.stderr
 
 
-def test_record_of_a_card_that_did_nothing(tmp_path):
+def test_record_of_idle_card(tmp_path):
     model = Model(records_of((), tmp_path))
     assert not model.problems and not any(model.records.values())
 
 
-def test_events_that_were_overwritten(tmp_path):
+def test_overwritten_events_are_reported(tmp_path):
     """The rest is shown on request, with the number of lost events."""
     recorder = Recorder()
     for number in range(70):
@@ -571,7 +571,7 @@ def test_events_that_were_overwritten(tmp_path):
     assert any("6 events before" in line for line in files.verdict(model))
 
 
-def test_record_that_rested_is_not_whole(tmp_path):
+def test_paused_record_is_incomplete(tmp_path):
     """A pause of the record is reported, and missing events are no problem."""
     steps = [("b", "resumed", {"missed": 7})] + [
         step for step in SEND if step[1] != "doorbell_sq"]
@@ -587,7 +587,7 @@ def test_record_that_rested_is_not_whole(tmp_path):
     assert any("a: its record rests" in line for line in files.verdict(model))
 
 
-def test_every_kind_has_its_words():
+def test_every_kind_has_a_text():
     names = [name for name, _, _ in kinds()]
     assert len(names) == len(set(names))
     assert set(STEPS) <= set(names)
@@ -647,8 +647,8 @@ def tshark(path, *words):
             env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
             **({} if os.geteuid() else {"user": NOBODY, "group": NOBODY,
                                         "extra_groups": []}))
-    told = done.stderr.decode("utf-8", "replace")
-    assert done.returncode == 0 and "Lua" not in told, told
+    reported = done.stderr.decode("utf-8", "replace")
+    assert done.returncode == 0 and "Lua" not in reported, reported
     return done.stdout.decode("utf-8").splitlines()
 
 

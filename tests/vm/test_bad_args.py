@@ -72,5 +72,5 @@ def test_messages_do_not_flood(ports):
     port.guest.check("dmesg -C; " + TURN.format("+"))
     port.guest.check("rdma_bad_abi && rdma_bad_abi && rdma_bad_abi", 200)
     log = port.guest.check("dmesg; " + TURN.format("-"))
-    told = len(re.findall(r"request of \d+ bytes, \d+ needed", log))
-    assert 10 <= told <= 10 * (2 + (time.monotonic() - start) // 5), log
+    reported = len(re.findall(r"request of \d+ bytes, \d+ needed", log))
+    assert 10 <= reported <= 10 * (2 + (time.monotonic() - start) // 5), log

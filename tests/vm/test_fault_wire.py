@@ -51,10 +51,10 @@ def test_ce_marks_cause_cnps(ports, vms):
     server, client = ports
     found = losses.written(vms[1], client, server,
                            "at=tx opcode=rc-write-middle times=0 do=mark")
-    told = [frame for frame in found if frame.opcode == losses.CNP]
+    reported = [frame for frame in found if frame.opcode == losses.CNP]
     marked = [frame for frame in found if frame.opcode in losses.WRITES and
               frame.tclass & 3 == 3]
     ours = {frame.dest_qp for frame in found if frame.opcode == losses.ACK}
-    assert marked and told
-    assert len(told) <= len(marked)
-    assert {frame.dest_qp for frame in told} == ours
+    assert marked and reported
+    assert len(reported) <= len(marked)
+    assert {frame.dest_qp for frame in reported} == ours

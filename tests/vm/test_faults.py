@@ -34,10 +34,10 @@ def test_each_status_is_reported(ports):
         for _ in range(TRIES):
             with faults.armed(ports[0].vm, f"at=send-wqe nth=2 status={status} "
                                            "do=fail"):
-                told = ports[0].guest.check("rdma_failed_wr")
-            if told == wanted:
+                reported = ports[0].guest.check("rdma_failed_wr")
+            if reported == wanted:
                 break
-        assert told == wanted
+        assert reported == wanted
 
 
 def test_killed_application_leaves_nothing(ports):

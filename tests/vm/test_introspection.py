@@ -233,9 +233,9 @@ def test_queues_and_keys_match_rdma(pair, device):
     for item in resources(pair, "cq", "-j -r"):
         assert raw(item) == cqs[raw(item)["cqn"]]
     keys = {item["key"]: item for item in device.objects("keys")}
-    told = [raw(item) for item in resources(pair, "mr", "-j -r")]
-    assert all(mine == keys[mine["key"]] for mine in told)
-    assert sum(mine["type"] == "MEMORY" for mine in told) == 2
+    reported = [raw(item) for item in resources(pair, "mr", "-j -r")]
+    assert all(mine == keys[mine["key"]] for mine in reported)
+    assert sum(mine["type"] == "MEMORY" for mine in reported) == 2
 
 
 def test_addresses_and_counters_match_guest(pair, device):
@@ -244,8 +244,8 @@ def test_addresses_and_counters_match_guest(pair, device):
     gids = {index: gid for index, gid in enumerate(pair.guest.check(
         f"for i in $(seq 0 15); do cat {path}/$i; done").split())
             if not re.fullmatch("[0:]+", gid)}
-    told = {item["index"]: item["gid"] for item in device.objects("gids")}
-    assert gids and told == gids
+    reported = {item["index"]: item["gid"] for item in device.objects("gids")}
+    assert gids and reported == gids
     counters = device.one("counters", 0)
     names = set(re.findall(r"(\w+): \d+", pair.guest.check(
         f"ethtool -S {pair.netdev}")))

@@ -43,17 +43,17 @@ class User:
     def run(self, word, timeout=60):
         self.guest.check(f"echo {word} >{RUN}", timeout)
 
-    def told(self):
+    def reported(self):
         return {name: int(number) for name, number in
                 map(str.split, self.guest.check(f"cat {RUN}").splitlines())}
 
     def until(self, condition, seconds=30):
         """Returns the report for which this was true."""
         deadline = time.monotonic() + seconds
-        while not condition(told := self.told()):
-            assert time.monotonic() < deadline, told
+        while not condition(reported := self.reported()):
+            assert time.monotonic() < deadline, reported
             time.sleep(0.1)
-        return told
+        return reported
 
     def end(self):
         self.guest.check("rmmod kernel_user", 60)
@@ -80,19 +80,19 @@ def wait_for_death(user):
     """Makes queue pairs at CQs of each vector and kind, with work that does
     not complete."""
     user.run("wait")
-    told = user.until(lambda told: told["churned"] > BUSY)
+    reported = user.until(lambda reported: reported["churned"] > BUSY)
     cpus = int(user.guest.check("nproc"))
-    assert told["vectors"] == cpus
-    assert told["queues"] == KINDS * cpus
-    assert told["posted"] == 2 * EACH_WAY * told["queues"]
-    assert told["flushed"] == told["otherwise"] == told["refused"] == 0, told
+    assert reported["vectors"] == cpus
+    assert reported["queues"] == KINDS * cpus
+    assert reported["posted"] == 2 * EACH_WAY * reported["queues"]
+    assert reported["flushed"] == reported["otherwise"] == reported["refused"] == 0, reported
 
 
-def is_flushed(told):
+def is_flushed(reported):
     """Checks that each work request is flushed once, also those posted after
     the death."""
-    return (told["flushed"] == told["posted"] and not told["twice"] and
-            not told["otherwise"] and not told["refused"])
+    return (reported["flushed"] == reported["posted"] and not reported["twice"] and
+            not reported["otherwise"] and not reported["refused"])
 
 
 def dies(user, rule):
@@ -106,9 +106,9 @@ def dies_and_is_left(user):
     wait_for_death(user)
     with without_auto_recover(user.guest):
         dies(user, "fatal")
-        told = user.until(lambda told: told["agains"] == AGAIN and
-                          is_flushed(told))
-        assert told["posted"] >= 2 * EACH_WAY * told["queues"] + AGAIN, told
+        reported = user.until(lambda reported: reported["agains"] == AGAIN and
+                          is_flushed(reported))
+        assert reported["posted"] >= 2 * EACH_WAY * reported["queues"] + AGAIN, reported
         user.guest.check(f"devlink health recover {REPORTER}", 60)
 
 
@@ -127,8 +127,8 @@ def judge_death(user, death):
     death(user)
     user.dut.works()
     user.dut.port.vm.assert_healthy()
-    told = user.told()
-    assert is_flushed(told), told
+    reported = user.reported()
+    assert is_flushed(reported), reported
 
 
 @pytest.mark.parametrize("death", DEATHS)
@@ -157,8 +157,8 @@ def test_destroy_cq_waits_for_flush(user):
     device has left it."""
     user.run("visit")
     dies(user, "fatal")
-    told = user.until(lambda told: told["freed"])
-    assert told["held"] == told["asked"] == 1 and not told["early"], told
+    reported = user.until(lambda reported: reported["freed"])
+    assert reported["held"] == reported["asked"] == 1 and not reported["early"], reported
     user.dut.is_recovered(40)
     user.dut.works()
 
@@ -173,13 +173,13 @@ def test_death_while_polling(user, word):
         user.run(word)
         # A process that ends now might send an interrupt to the blocked CPU.
         time.sleep(QUIET_S)
-        told = user.until(lambda told: told["freed"], 60)
-        assert told["held"] == told["died"] == 1 and not told["early"], told
-        assert told["asked"] == (word == "late"), told
-        assert told["posted"] == 2 * EACH_WAY, told
-        user.until(lambda told: told["flushed"] == told["posted"])
+        reported = user.until(lambda reported: reported["freed"], 60)
+        assert reported["held"] == reported["died"] == 1 and not reported["early"], reported
+        assert reported["asked"] == (word == "late"), reported
+        assert reported["posted"] == 2 * EACH_WAY, reported
+        user.until(lambda reported: reported["flushed"] == reported["posted"])
         time.sleep(1)
-        assert is_flushed(user.told()), user.told()
+        assert is_flushed(user.reported()), user.reported()
         user.guest.check(f"devlink health recover {REPORTER}", 60)
     user.dut.works()
 
@@ -188,22 +188,22 @@ def test_cq_ring_of_single_pages(user):
     """A CQ of the maximum length works with single pages, uses only the memory
     of its entries, and keeps each entry in place."""
     user.run("deep", 200)
-    told = user.told()
-    assert told["deepest"] >= 1 << 22, told
-    assert told["needed_kib"] == 32 * (8192 * 64 >> 10), told
-    assert told["taken_kib"] < 1.4 * told["needed_kib"], told
-    assert told["deep"] == RING and told["polled"] > 2 * RING, told
-    assert not told["disordered"], told
+    reported = user.reported()
+    assert reported["deepest"] >= 1 << 22, reported
+    assert reported["needed_kib"] == 32 * (8192 * 64 >> 10), reported
+    assert reported["taken_kib"] < 1.4 * reported["needed_kib"], reported
+    assert reported["deep"] == RING and reported["polled"] > 2 * RING, reported
+    assert not reported["disordered"], reported
 
 
 def judge_full(user):
     user.run("full", 200)
-    told = user.told()
-    assert told["recvs"] == told["max_qp_wr"] >= 4096, told
-    assert told["shared"] == told["max_srq_wr"] >= 32767, told
-    assert told["sends"] >= told["max_qp_wr"], told
-    assert told["received"] == told["sent"] == told["recvs"] + told["shared"]
-    assert not told["disordered"], told
+    reported = user.reported()
+    assert reported["recvs"] == reported["max_qp_wr"] >= 4096, reported
+    assert reported["shared"] == reported["max_srq_wr"] >= 32767, reported
+    assert reported["sends"] >= reported["max_qp_wr"], reported
+    assert reported["received"] == reported["sent"] == reported["recvs"] + reported["shared"]
+    assert not reported["disordered"], reported
 
 
 def test_queue_depths_match_limits(user):

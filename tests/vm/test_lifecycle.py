@@ -128,7 +128,7 @@ def survives(lab, dut, side, event):
     jobs = across(traffic.peer, traffic.port, 100)
     dut.until(WRITES)
     event(dut.port)
-    traffic.program_was_told()
+    traffic.program_was_notified()
     for job in jobs:
         result = job.wait()
         assert not result.ok and not result.timed_out, result
@@ -287,7 +287,7 @@ def test_hotplug_of_target_card(ports, lab, event, side):
     GOES[event](traffic.port)
     lab.ports[traffic.affected] = rdma.bring_up(traffic.port.vm,
                                                 traffic.affected + 1)
-    traffic.program_was_told()
+    traffic.program_was_notified()
     traffic.recovers()
     traffic.end()
     works(*lab.ports)

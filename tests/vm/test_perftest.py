@@ -221,7 +221,7 @@ def test_refusals_by_server(ports):
 def test_reason_for_missing_combinations(ports):
     """The device reports that UD sends may be paged and UD receives may not,
     which perftest ignores."""
-    told = ports[0].guest.check("ibv_devinfo -v")
+    reported = ports[0].guest.check("ibv_devinfo -v")
     for caps in set(CANNOT.values()):
-        block = re.search(rf"{caps}:\n((?:\t+ +\w+\n)+|(?:\t+\w+\n)+)", told)
-        assert block and block[1].split() == ["SUPPORT_SEND"], told
+        block = re.search(rf"{caps}:\n((?:\t+ +\w+\n)+|(?:\t+\w+\n)+)", reported)
+        assert block and block[1].split() == ["SUPPORT_SEND"], reported

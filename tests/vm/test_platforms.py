@@ -77,8 +77,8 @@ def test_one_vector_per_cpu(cards):
     before = [fired(one, one.slot) for one in cards]
     assert [sorted(counts) for counts in before] == [list(range(CPUS))] * 8
     names = " ".join(one.ibdev for one in cards)
-    told = cards[0].guest.check(f"{VECTORS} {names}", 100)
-    assert told.split() == [str(CPUS)] * 8
+    reported = cards[0].guest.check(f"{VECTORS} {names}", 100)
+    assert reported.split() == [str(CPUS)] * 8
     for one, counts in zip(cards, before):
         after = fired(one, one.slot)
         assert all(after[vector] > counts[vector] for vector in counts), (

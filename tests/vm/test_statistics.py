@@ -58,12 +58,12 @@ class Endless:
 
 def test_firmware_version(ports):
     (port,) = ports
-    told = [port.guest.check(command).strip() for command in (
+    reported = [port.guest.check(command).strip() for command in (
         f"cat /sys/class/infiniband/{port.ibdev}/fw_ver",
         "ibv_devinfo | sed -n 's/.*fw_ver:[[:space:]]*//p'",
         f"ethtool -i {port.netdev} | sed -n 's/^firmware-version: //p'",
         "rdma dev show -d | grep -o 'fw [0-9.]*' | sed 's/fw //'")]
-    assert re.fullmatch(r"\d+\.\d+\.\d+", told[0]) and set(told) == {told[0]}
+    assert re.fullmatch(r"\d+\.\d+\.\d+", reported[0]) and set(reported) == {reported[0]}
 
 
 def test_counters_of_port_and_device(ports):

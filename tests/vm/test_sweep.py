@@ -127,18 +127,18 @@ def sweep(program, rule, step, judge, first=1):
     """Hits each STEP-th one from FIRST on; returns how many were hit."""
     for count, nth in enumerate(itertools.count(first, step)):
         result, hits = program.hit(f"nth={nth} {rule}")
-        told = f"{rule} nth={nth}: {result}"
+        printed = f"{rule} nth={nth}: {result}"
         if not hits:
-            assert result.code == OK, told
+            assert result.code == OK, printed
             return count
-        assert hits == 1, told
-        judge(result, told, nth)
+        assert hits == 1, printed
+        judge(result, printed, nth)
     return None
 
 
 def sweep_frames(program, at, what, step):
-    def judge(result, told, _):
-        assert result.code == OK, told
+    def judge(result, printed, _):
+        assert result.code == OK, printed
     hit = sweep(program, f"at={at} class=roce {FRAMES[what]}", step, judge)
     assert hit * step >= FRAMES_AT_LEAST
     program.works()
@@ -164,9 +164,9 @@ def sweep_messages(program, service, at, what, step):
     owners = [number for number, count in enumerate(packets)
               for _ in range(count)]
 
-    def judge(result, told, nth):
-        assert result.code == OK, told
-        assert messages(result) == (packets, owners[nth - 1:nth]), told
+    def judge(result, printed, nth):
+        assert result.code == OK, printed
+        assert messages(result) == (packets, owners[nth - 1:nth]), printed
     hit = sweep(program, f"at={at} class=roce {FRAMES[what]}", step, judge)
     assert hit * step > len(owners)
     program.works()
@@ -178,8 +178,8 @@ def sweep_others(program, rule, step, at_least):
     the Ethernet port; then the next ones are hit."""
     reported = []
 
-    def judge(result, told, _):
-        assert result.code in (OK, REFUSED), told
+    def judge(result, printed, _):
+        assert result.code in (OK, REFUSED), printed
         reported.append(result.code == REFUSED)
         program.works()
     for first in range(1, step + 1):

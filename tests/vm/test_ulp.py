@@ -153,7 +153,7 @@ def test_repeated_connections(served, rounds):
     growth.check()
 
 
-def goes_on_or_was_told(service, writing, goes_on):
+def continues_or_was_notified(service, writing, goes_on):
     if goes_on:
         writing.goes_on()
         writing.stop()
@@ -171,7 +171,7 @@ def test_host_is_unbound(service):
     if the disk was removed, too."""
     writing = ulp.Writing(service, 200, script=service.stubborn())
     unbind_host(service)
-    goes_on_or_was_told(service, writing, service.outlives_its_card)
+    continues_or_was_notified(service, writing, service.outlives_its_card)
 
 
 @pytest.mark.timeout(600)
@@ -184,7 +184,7 @@ def test_target_is_reset(service):
     reset_target(service)
     if not service.outlives_its_target:
         service.disconnect()
-    goes_on_or_was_told(service, writing, service.outlives_its_target)
+    continues_or_was_notified(service, writing, service.outlives_its_target)
 
 
 # These come last, as the next test gets other guests.
@@ -213,7 +213,7 @@ def test_both_ends_are_notified(dying, event):
     """If SMC-R loses a connection, writer and server are notified, and the
     next connection uses RDMA again."""
     dying.move()
-    job = dying.write_until_told()
+    job = dying.write_until_stopped()
     event(dying)
     result = job.wait()
     assert not result.ok and not result.timed_out, result

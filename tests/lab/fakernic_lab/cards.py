@@ -26,9 +26,9 @@ class Card(faults.DeviceRules):
         self.name = node.name
         self.number = number
 
-    def tell(self, words):
+    def apply(self, words):
         try:
-            super().tell(SEED.sub(lambda found: "seed=" + str(
+            super().apply(SEED.sub(lambda found: "seed=" + str(
                 (int(found[1]) + self.number * APART) % SEEDS), words))
         except QMPError as error:
             raise LabError(f"{self.name}: {error}") from error
@@ -54,7 +54,7 @@ class Cards:
         """Add rules to the cards of these machines, or to all. The rule
         "remove=" removes some."""
         for card in self.chosen(names):
-            card.tell(text)
+            card.apply(text)
 
     def words(self):
         """(name, rule with its counter) of all rules of all cards."""

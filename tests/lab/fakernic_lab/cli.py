@@ -441,7 +441,7 @@ def lab_arguments(options, count):
             "mtu": options.mtu, "wire_rules": wire_rules, "pcap": options.pcap,
             "environment": dict(options.env), "qemu": options.qemu,
             "extra": options.qemu_arg, "faults": options.fault,
-            "record": options.timeline, "tell": say, "root": options.root,
+            "record": options.timeline, "say": say, "root": options.root,
             "wire": "link" if options.link == "shared" else None}
 
 

@@ -47,7 +47,7 @@ class DeviceRules:
     def text(self):
         return text_of(self.vm, self.device)
 
-    def tell(self, words):
+    def apply(self, words):
         set_fault(self.vm, words, self.device)
 
     def is_there(self):
@@ -87,20 +87,20 @@ def armed_in(keepers, rules):
     one of them at least."""
     names = [f"armed{next(SERIAL)}" for _ in rules]
     words = "; ".join(f"id={name} {rule}" for name, rule in zip(names, rules))
-    told = []
+    changed = []
     try:
         for keeper in keepers:
-            keeper.tell(words)
-            told.append(keeper)
+            keeper.apply(words)
+            changed.append(keeper)
         found = Armed(keepers, names)
         yield found
         missed = found.missed()
         if missed:
             raise FaultMissed("nothing hit the fault rule: " + missed[0])
     finally:
-        for keeper in told:
+        for keeper in changed:
             if keeper.is_there():
-                keeper.tell("; ".join(f"remove={name}" for name in names))
+                keeper.apply("; ".join(f"remove={name}" for name in names))
 
 
 def armed(vm, *rules, device=NIC):

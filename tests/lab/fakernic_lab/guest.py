@@ -251,7 +251,7 @@ class Job:
         """Read lines of the agent until the command has ended."""
         try:
             while self.result is None:
-                self.hear(self.session.line())
+                self.handle_line(self.session.line())
         except OSError:
             pass
         finally:
@@ -260,7 +260,7 @@ class Job:
             self.started.set()
             self.ended.set()
 
-    def hear(self, words):
+    def handle_line(self, words):
         kind = words[0] if words else ""
         if kind == "pid":
             self.pid = number(words)

@@ -282,7 +282,7 @@ class Lab:
     FAULTS: pairs of a machine's name, or None for all, and a rule for its device
     (qemu-hw/FAULTS.md).
     RECORD: each device writes the file "record", for make_timeline().
-    TELL: a function that gets a line now and then while the machines boot.
+    SAY: a function that gets a line now and then while the machines boot.
     ROOT: a distribution's tree, in which all commands run (tree.py).
     """
 
@@ -291,7 +291,7 @@ class Lab:
     def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=None,
                  cpus=1, cpu_nice=0, mtu=None, wire_rules=(), pcap=None, environment=None,
                  qemu=None, extra=(), sockets=None, stays=False, wire=None,
-                 netdev=None, first=1, faults=(), record=False, tell=None,
+                 netdev=None, first=1, faults=(), record=False, say=None,
                  root=None):
         if not 1 <= first <= first + count - 1 <= NODES_MAX:
             raise LabError(f"machines {first} to {first + count - 1}: between "
@@ -327,7 +327,7 @@ class Lab:
         self.mtu = mtu
         self.faults = list(faults)
         self.record = record
-        self.tell = tell
+        self.say = say
         self.wire_rules = list(wire_rules)
         self.pcap = pcap and os.path.abspath(pcap)
         self.captured = None        # path of the merged capture, with shared memory
@@ -380,7 +380,7 @@ class Lab:
 
         def so_far():
             return f"{len(up)} of {len(self.nodes)} machines have booted"
-        with Waiting(so_far, self.tell):
+        with Waiting(so_far, self.say):
             for node in self.nodes:
                 node.vm.wait_booted(self.image.boot_timeout_s * share, since)
                 up.append(node)
@@ -470,7 +470,7 @@ class Lab:
 
     def set_up(self):
         side_by_side(self.set_up_node, self.nodes, self.numbers)
-        self.tell_what_is_lacking()
+        self.report_missing_parts()
         self.connect()
         if self.wire_rules:
             self.relay.add_rules("; ".join(self.wire_rules))
@@ -551,15 +551,15 @@ class Lab:
             if mount.target == WORK:
                 node.work = WORK
 
-    def tell_what_is_lacking(self):
+    def report_missing_parts(self):
         """Reports what the machines lack although they are up, once for all of them."""
         lines = [f"your folder is not {WORK} in the machines: "
                  f"{LACKS_9P.format(release)}" for release in
                  {node.without_9p for node in self.nodes} - {None}]
         if any(node.without_provider for node in self.nodes):
             lines.append(LACKS_PROVIDER)
-        for line in lines if self.tell else ():
-            self.tell(line)
+        for line in lines if self.say else ():
+            self.say(line)
 
     def stop(self):
         records, captured = self.records(), self.capturing()

@@ -113,9 +113,9 @@ class Listener:
         *lines, self.line = (self.line + data).split(b"\n")
         self.line = self.line[:LINE_MAX]
         for line in lines:
-            self.obey(line.rstrip())
+            self.handle_line(line.rstrip())
 
-    def obey(self, line):
+    def handle_line(self, line):
         if line == b"ready":
             self.ready.set()
         call = CALL.fullmatch(line)

@@ -18,7 +18,7 @@ from .errors import LabError
 # The limit of each file that QEMU or the relay writes, and of a command's output.
 FILE_MAX = 16 << 30
 CHUNK = 1 << 20
-# Control characters, which a terminal would obey.
+# Control characters, which change the state of a terminal.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 

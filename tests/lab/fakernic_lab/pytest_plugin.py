@@ -77,14 +77,14 @@ class Keeper:
             mounts.insert(0, Mount(os.getcwd(), WORK, implied=True))
         option = self.config.getoption
         defaults = {"out": option("lab_out"), "qemu": option("lab_qemu"),
-                    "root": option("lab_root"), "tell": self.tell}
+                    "root": option("lab_root"), "say": self.say}
         if "image" not in wanted:
             defaults["image"] = images.chosen(
                 option("lab_image"), option("lab_kernel"), option("lab_initrd"),
                 option("lab_append"))
         return {**defaults, **wanted, "mounts": mounts}
 
-    def tell(self, text):
+    def say(self, text):
         """Prints a line between the progress lines of pytest."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter:

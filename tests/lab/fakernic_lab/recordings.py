@@ -142,9 +142,9 @@ def reap():
         target = owner.with_name(owner.name.removesuffix(OWNER))
         try:
             with open(owner, encoding="utf-8", opener=open_ours) as file:
-                told = file.read()
+                noted = file.read()
             # If the file is empty, another launcher is about to write it.
-            if told and in_memory(Path(told)) != target and (
+            if noted and in_memory(Path(noted)) != target and (
                     not target.exists() or not in_use(target)):
                 remove(target)
         except OSError:

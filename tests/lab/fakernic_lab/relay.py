@@ -41,7 +41,7 @@ class WayRules:
     def text(self):
         return self.relay.rules(self.way)
 
-    def tell(self, words):
+    def apply(self, words):
         self.relay.add_rules(words, self.way)
 
     def is_there(self):

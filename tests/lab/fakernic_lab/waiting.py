@@ -18,11 +18,11 @@ WIPED = "\r\x1b[K"
 
 class Waiting:
     """Shows progress inside the with. TEXT returns the words of the line. If STREAM
-    is not a terminal, TELL, if given, is called with the line."""
+    is not a terminal, SAY, if given, is called with the line."""
 
-    def __init__(self, text, tell=None, stream=None):
+    def __init__(self, text, say=None, stream=None):
         self.text = text
-        self.tell = tell
+        self.say = say
         self.stream = stream or sys.stderr
         self.terminal = self.stream.isatty()
         self.start = time.monotonic()
@@ -49,5 +49,5 @@ class Waiting:
         line = f"{self.text()}, {time.monotonic() - self.start:.0f} s so far"
         if self.terminal:
             print(f"{WIPED}  {line}", end="", file=self.stream, flush=True)
-        elif self.tell:
-            self.tell(line)
+        elif self.say:
+            self.say(line)

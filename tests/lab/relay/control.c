@@ -100,7 +100,7 @@ static bool control_inject(Wire *w, WireEnd *e, char *text,
         return false;
     }
     if (!wire_inject(w, (unsigned)(e - w->ends), (const uint8_t *)text, len)) {
-        snprintf(error, ROCE_FAULT_ERROR, "nobody is at '%.40s'", e->end.name);
+        snprintf(error, ROCE_FAULT_ERROR, "end '%.40s' is not connected", e->end.name);
         return false;
     }
     return true;

@@ -91,7 +91,7 @@ class Traffic:
             f"for i in $(seq 300); do grep -q running {self.program.file}.out && "
             "exit; sleep 0.1; done; exit 1")
 
-    def program_was_told(self):
+    def program_was_notified(self):
         result = self.program.wait()
         assert result.ok and result.out.split() == ["running", "done"], result
 

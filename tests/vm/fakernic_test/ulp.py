@@ -467,7 +467,7 @@ class Smc(Sockets):
             echo 2 >/proc/sys/net/smc/smcr_testlink_time
             python3 {SOCKETS} join FAKERNIC""")
 
-    def write_until_told(self):
+    def write_until_stopped(self):
         """Returns a job that writes over RDMA until its connection ends. A
         connection that SMC-R falls back from uses TCP, and is made again."""
         for _ in range(3):

@@ -85,9 +85,9 @@ def flat(suite):
 def without_verdict(tests, path):
     """Returns the tests without a verdict."""
     with open(path, encoding="utf-8") as file:
-        told = {line.split("\t")[0] for line in file}
+        reported = {line.split("\t")[0] for line in file}
     return [test for test in tests
-            if test.id().removeprefix("tests.") not in told]
+            if test.id().removeprefix("tests.") not in reported]
 
 
 def run_file(module, tests, path):

@@ -483,7 +483,7 @@ class Model:
                 for end in (packet.tx, *packet.rx) if end.node == node}
         wqes = {request.wqe.number: request for request in self.requests
                 if request.node == node}
-        reads, current, told, unseen = [], None, {}, defaultdict(deque)
+        reads, current, events, unseen = [], None, {}, defaultdict(deque)
         for event in self.records[node]:
             if event.kind == "dma_read":
                 reads.append(event)
@@ -503,9 +503,9 @@ class Model:
                 if event.kind == "cqe_visible":
                     unseen[event.cqn].append((event.pi, current))
                 elif event.kind == "eqe" and event.armed:
-                    told[event.eqn] = event.vector, current
+                    events[event.eqn] = event.vector, current
             elif event.kind in ("interrupt", "doorbell_eq"):
-                self.tell(event, told)
+                self.add_report(event, events)
                 current = None
             elif event.kind not in DEEDS:
                 current = None
@@ -519,16 +519,16 @@ class Model:
             waiting.popleft()[1].own.append(mark)
 
     @staticmethod
-    def tell(event, told):
+    def add_report(event, events):
         """Assign an interrupt, or the doorbell of its handler, to the packet
         that caused the EQ entry."""
-        for eqn, (vector, packet) in list(told.items()):
+        for eqn, (vector, packet) in list(events.items()):
             if event.kind == "interrupt" and event.vector == vector:
                 packet.own.append(event)
-                told[eqn] = None, packet
+                events[eqn] = None, packet
             elif event.kind == "doorbell_eq" and event.eqn == eqn:
                 packet.own.append(event)
-                del told[eqn]
+                del events[eqn]
 
     # ---- checks ------------------------------------------------------------
 
