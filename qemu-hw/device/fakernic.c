@@ -469,7 +469,7 @@ char *fakernic_ask_ring(Object *device, const char *words, Error **errp)
     FakernicState *s = FAKERNIC(device);
 
     return fakernic_present(s, errp) ? fakernic_look_words(s, words, errp)
-                                      : NULL;
+                                     : NULL;
 }
 
 static void fakernic_set_look(Object *obj, const char *words, Error **errp)

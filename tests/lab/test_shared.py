@@ -198,7 +198,7 @@ def test_rules_from_the_command(tmp_path):
         f"node2: id=a at=tx percent=3 seed={1 + (1 << 32)} do=drop\n"
         "node2: id=b at=rx do=count\n"), out
     code, _, err = changed_faults("at=nowhere do=drop")
-    assert code == CANNOT and err.count("\n") == 1 and "'nowhere' is no" in err
+    assert code == CANNOT and err.count("\n") == 1 and "'nowhere' is invalid" in err
     code, _, err = changed_faults("node3: at=tx do=drop")
     assert code == CANNOT and "no machine node3" in err
     changed_faults("remove=all")

@@ -125,7 +125,7 @@ static void cost_submit(Nic *n, uint16_t opcode, const void *req, size_t len)
 /* The monitor answers while the device executes a command. Returns the
  * command's status. */
 static uint8_t cost_status(Nic *n, uint16_t opcode, const void *req, size_t len,
-                          const char *input)
+                           const char *input)
 {
     struct fakernic_cmd_completion completion;
     const uint32_t index = n->cmd_pi;
@@ -769,7 +769,7 @@ static unsigned cost_wanted(Waiters *w)
 }
 
 static void cost_update_pages(Waiters *w, uint32_t flags, uint64_t page,
-                      uint32_t count)
+                              uint32_t count)
 {
     struct fakernic_update_pages_req req = {
         .address = LE64(COST_ODP_BASE + page * FAKERNIC_PAGE_SIZE),
@@ -802,7 +802,7 @@ static void test_cost_odp_flood(void)
     cost_waiters(&w, 2);
     g_assert_cmpuint(cost_wanted(&w), ==, COST_WAITERS);
     cost_update_pages(&w, FAKERNIC_PAGES_PRESENT | FAKERNIC_PAGES_WRITABLE, 0,
-              2 * COST_WAITERS);
+                      2 * COST_WAITERS);
     cost_all_end(&w, FAKERNIC_WC_SUCCESS);
     cost_stop(&w.n, "many QPs that wait for pages");
 }
@@ -855,7 +855,7 @@ static void test_cost_odp_full(void)
     cost_fill_tables(&w);
     for (uint64_t at = 0; at < all; at += FAKERNIC_UPDATE_PAGES_MAX) {
         cost_update_pages(&w, FAKERNIC_PAGES_REFUSED, at,
-                  MIN(FAKERNIC_UPDATE_PAGES_MAX, all - at));
+                          MIN(FAKERNIC_UPDATE_PAGES_MAX, all - at));
     }
     cost_stop(&w.n, "pages that are refused while all tables are full");
 }
@@ -1356,7 +1356,7 @@ static void test_cost_memory(void)
         qps = round == 1 ? cost_create_all(&n, FAKERNIC_CMD_CREATE_QP, &qp,
                                            sizeof(qp)) : 0;
         regions = cost_status(&n, FAKERNIC_CMD_CREATE_MR, &large, sizeof(large),
-                             "CREATE_MR of 4 GiB") == FAKERNIC_CMD_OK;
+                              "CREATE_MR of 4 GiB") == FAKERNIC_CMD_OK;
         regions += cost_create_all(&n, FAKERNIC_CMD_CREATE_MR, &large,
                                    sizeof(large));
         regions += cost_create_all(&n, FAKERNIC_CMD_CREATE_MR, &small,

@@ -1402,7 +1402,7 @@ static unsigned monitor_rounds(Nic *n, Bulk *bulk, int fd)
     flood.thread = g_thread_new("flood", flood_run, &flood);
     for (unsigned i = 0; i < MONITOR_ROUNDS; i++) {
         monitor_must_answer(n->m, "a flood of frames and other work",
-                         main_cpu_us(n->m));
+                            main_cpu_us(n->m));
         done += bulk_poll(n, bulk);
         beside += done < PAIRS_MAX * WRITES;
     }

@@ -83,7 +83,7 @@ static void persist_goes_on(Nic *n, Setup *s, Qp *qp)
 
     fill(n, s, 0, 512);
     monitor_must_answer(n->m, "a FLUSH that the medium holds",
-                     main_cpu_us(n->m));
+                        main_cpu_us(n->m));
     sq_put(n, qp, &wqe, sizeof(wqe));
     sq_ring(n, qp);
     cq_await(n, &s->cq, &cqe, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);

@@ -110,7 +110,7 @@ static inline int64_t unhindered_us(Machine *m)
  * before the store that began the work: the monitor waits for the store, too.
  */
 static inline void monitor_must_answer(Machine *m, const char *input,
-                                    uint64_t since)
+                                       uint64_t since)
 {
     uint64_t longest = 0;
     int64_t sleepy = 0;

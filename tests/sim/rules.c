@@ -84,7 +84,7 @@ uint64_t rules_hits(const World *w)
 
 /* The FCS detects damage of frames without an ICRC: they are lost. */
 static bool rules_corrupt(World *w, const RoceFaultRule *rule, unsigned host,
-                        uint8_t *frame, size_t *len)
+                          uint8_t *frame, size_t *len)
 {
     const bool lost = frame_is_raw(frame) && rule->act != ROCE_FAULT_MARK;
     const SimLogKind kind = lost ? LOG_LOST :
@@ -127,6 +127,6 @@ RulesVerdict rules_frame(World *w, RoceFaultPoint point, unsigned host,
         return RULES_TWICE;
     default:
         return rules_corrupt(w, rule, host, frame, len) ? RULES_PASS
-                                                      : RULES_LOST;
+                                                        : RULES_LOST;
     }
 }
