@@ -217,7 +217,7 @@ def test_captures_from_the_command(tmp_path, up, capsys):
         assert (vm.directory / captures.CAPTURE).stat().st_size == (
             captures.HEAD.size)
     state = stay.read_state()
-    stay.write_state({**state, "ready": False})     # there is nobody to ask
+    stay.write_state({**state, "ready": False})     # no machine can be asked
     assert stay.down() == 0
     assert (tmp_path / "all.pcap").stat().st_size == captures.HEAD.size
     assert capsys.readouterr().err == ""

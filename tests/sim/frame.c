@@ -349,7 +349,7 @@ static void frame_check_raw(World *w, unsigned from, const uint8_t *frame,
     if (!qp || !qp->fetched ||
         qp->send[qp->fetched - 1].length != len ||
         memcmp(qp->send[qp->fetched - 1].data, frame, len) != 0) {
-        world_fail(w, "host %u sent a raw frame nobody asked for", from);
+        world_fail(w, "host %u sent an unexpected raw frame", from);
     } else {
         ledger_rate(qp, len);
     }

@@ -432,7 +432,7 @@ void model_flush(Host *h, uint64_t address, uint64_t len, bool persistent)
         }
     }
     if (!w->options.hostile_ppm) {
-        world_fail(w, "host %u: a flush of %llu bytes nobody asked for",
+        world_fail(w, "host %u: an unexpected flush of %llu bytes",
                    h->number, (unsigned long long)len);
     }
 }

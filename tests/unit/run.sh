@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # run.sh PROGRAM...: runs TAP programs and joins their output under one plan.
-# A program that ends without its plan, or with an error nobody reported (a
+# A program that ends without its plan, or with an error that no test reported (a
 # sanitizer's, a leak), is a failed test of its own. Exits 1 if one failed.
 # EMULATOR=qemu-s390x runs programs of that architecture.
 

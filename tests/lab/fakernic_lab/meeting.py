@@ -66,7 +66,7 @@ fi
 id=$$.$RANDOM
 mkfifo "$folder/$id" || exit 125
 trap 'rm -f "$folder/$id"' EXIT
-# Open before the call: a pipe that nobody has open loses its answer.
+# Open before the call: a pipe that no process has open loses its answer.
 exec 3<>"$folder/$id"
 echo "$name $id $*" 1<>"$folder/calls"
 if ! read -r -t "$limit" answer <&3; then
