@@ -29,7 +29,7 @@ KERNEL = $(MAIN)
 DEBUG_KERNEL = $(or $(filter kcsan,$(KERNEL)),debug)
 # Of make soak.
 MINUTES := 60
-# Of make timeline: it may take so many seconds without the build; 0: any.
+# Of make timeline: its limit in seconds, without the build; 0: none.
 LIMIT := 60
 # Of make test-debug-kernel: which tests of tests/vm, by default all; with LONG=1
 # those of make test-long.
@@ -208,7 +208,7 @@ test-long: build
 	@$(BUILD) trees
 	@$(ENTER) ci/run_tests.py long long-two long-other programs dkms-more trees
 
-# What keeps a netdev all the same is told by the log of its suite.
+# The log of a suite names the tests that use a netdev in spite of this.
 test-link: build
 	@$(BUILD) qemu-plugin uabi modules kernel-$(OLD_KERNEL) guest-test
 	@$(ENTER) ci/programs.py

@@ -107,7 +107,7 @@ struct FakernicLink {
     char *path;
     LinkFolder folder;
     int64_t deaf_until;         /* no accept() before that; 0: we listen */
-    bool deaf_told;
+    bool deaf_reported;
     LinkLogLimit log_limit;
     QTAILQ_HEAD(, LinkPeer) peers;
     unsigned count;             /* peers, with those that are being closed */
@@ -884,8 +884,8 @@ static void link_await_hellos(FakernicLink *link)
  * without end. */
 static void link_deafen(FakernicLink *link, const char *why)
 {
-    if (!link->deaf_told) {
-        link->deaf_told = true;
+    if (!link->deaf_reported) {
+        link->deaf_reported = true;
         link_warn(link, "joining members wait: %s", why);
     }
     qemu_set_fd_handler(link->folder.listener, NULL, NULL, NULL);
@@ -898,7 +898,7 @@ static void link_accepted(FakernicLink *link, int sock, int spare)
     LinkPeer *peer = link_peer_new(link, sock);
     const char *why = link_crowded(peer);
 
-    link->deaf_told = false;
+    link->deaf_reported = false;
     peer->spare = spare;
     if (why) {
         link_drop(peer, why);

@@ -38,14 +38,14 @@ static uint32_t next_ticket(uint32_t ticket)
 }
 
 /* True: the word has a ticket not signalled yet; it counts as signalled now. */
-static bool take_ticket(const uint32_t *word, uint32_t *told)
+static bool take_ticket(const uint32_t *word, uint32_t *signalled)
 {
     uint32_t ticket = load(word);
 
-    if (!ticket || ticket == *told) {
+    if (!ticket || ticket == *signalled) {
         return false;
     }
-    *told = ticket;
+    *signalled = ticket;
     return true;
 }
 
@@ -90,14 +90,15 @@ bool link_ring_wakes(LinkWriter *w, uint64_t now)
 
     /* 'tail' before 'asleep'. Pairs with link_ring_sleep(). */
     full_barrier();
-    if (take_ticket(&w->control->asleep, &w->told)) {
+    if (take_ticket(&w->control->asleep, &w->signalled)) {
         return true;
     }
     polled = __atomic_load_n(&w->control->polled, __ATOMIC_RELAXED);
-    if (!polled || polled == w->told_poll || polled + LINK_POLL_RECENT > now) {
+    if (!polled || polled == w->signalled_poll ||
+        polled + LINK_POLL_RECENT > now) {
         return false;
     }
-    w->told_poll = polled;
+    w->signalled_poll = polled;
     return true;
 }
 
@@ -112,7 +113,7 @@ uint32_t link_ring_oversleeps(const LinkWriter *w)
     const uint32_t ticket = load(&w->control->asleep);
     uint32_t taken;
 
-    return ticket != w->told && link_ring_unread(w, &taken) ? ticket : 0;
+    return ticket != w->signalled && link_ring_unread(w, &taken) ? ticket : 0;
 }
 
 uint32_t link_ring_overwaits(const LinkWriter *w)
@@ -152,7 +153,7 @@ LinkRingResult link_ring_get(LinkReader *r, void *frame, uint32_t *len)
 {
     uint32_t used = load(&r->control->tail) - r->head;
     const uint8_t *record = r->data + r->head % LINK_RING_SIZE;
-    uint32_t told;
+    uint32_t length;
 
     if (!used) {
         return LINK_RING_NONE;
@@ -161,13 +162,13 @@ LinkRingResult link_ring_get(LinkReader *r, void *frame, uint32_t *len)
         return LINK_RING_BROKEN;
     }
     /* Read once: the peer may change it after the check. */
-    told = __atomic_load_n((const uint32_t *)record, __ATOMIC_RELAXED);
-    if (!told || told > LINK_FRAME_MAX || record_size(told) > used) {
+    length = __atomic_load_n((const uint32_t *)record, __ATOMIC_RELAXED);
+    if (!length || length > LINK_FRAME_MAX || record_size(length) > used) {
         return LINK_RING_BROKEN;
     }
-    memcpy(frame, record + RECORD_HEADER, told);
-    *len = told;
-    r->head += record_size(told);
+    memcpy(frame, record + RECORD_HEADER, length);
+    *len = length;
+    r->head += record_size(length);
     store(&r->control->head, r->head);
     return LINK_RING_OK;
 }
@@ -176,7 +177,7 @@ bool link_ring_frees(LinkReader *r)
 {
     /* 'head' before 'wants_room'. Pairs with link_ring_await_room(). */
     full_barrier();
-    return take_ticket(&r->control->wants_room, &r->told);
+    return take_ticket(&r->control->wants_room, &r->signalled);
 }
 
 bool link_ring_filled(const LinkReader *r)

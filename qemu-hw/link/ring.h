@@ -7,7 +7,7 @@
  * checks the other's index at each read, and copies a frame before it is used.
  * So a faulty peer can only cause LINK_RING_BROKEN.
  *
- * Every shared word has one writer. Who signals whom:
+ * Every shared word has one writer. The signals:
  *
  *     the reader    publishes a ticket in 'asleep', looks again for a
  *                   frame, and sleeps only if there is none;
@@ -62,8 +62,8 @@ typedef struct LinkWriter {
     uint32_t tail;
     uint32_t head;              /* as last seen */
     uint32_t ticket;            /* last one put into 'wants_room' */
-    uint32_t told;              /* last ticket of 'asleep' signalled */
-    uint64_t told_poll;         /* last value of 'polled' signalled for */
+    uint32_t signalled;         /* last ticket of 'asleep' signalled */
+    uint64_t signalled_poll;    /* last value of 'polled' signalled for */
 } LinkWriter;
 
 typedef struct LinkReader {
@@ -71,7 +71,7 @@ typedef struct LinkReader {
     const uint8_t *data;
     uint32_t head;
     uint32_t ticket;            /* last one put into 'asleep' */
-    uint32_t told;              /* last ticket of 'wants_room' signalled */
+    uint32_t signalled;         /* last ticket of 'wants_room' signalled */
 } LinkReader;
 
 typedef enum LinkRingResult {

@@ -415,17 +415,17 @@ FakernicFaultInfoList *qmp_x_query_fakernic_faults(const char *path,
 
 /* ---- the event ----------------------------------------------------------- */
 
-typedef struct FakernicQmpTold {
+typedef struct FakernicQmpReports {
     RoceTime second;            /* start of this second */
     uint64_t sent;              /* events in this second */
     uint64_t heard;             /* hits */
-    uint64_t told;              /* events, without additional first hits */
+    uint64_t kept;              /* events, without additional first hits */
     uint64_t firsts;            /* events for additional first hits */
-    uint64_t untold;            /* hits without event since the last event */
-} FakernicQmpTold;
+    uint64_t unsent;            /* hits without event since the last event */
+} FakernicQmpReports;
 
 /* True: no event is sent for this hit, because there were too many. */
-static bool fakernic_qmp_is_flood(FakernicQmpTold *t, uint64_t hits,
+static bool fakernic_qmp_is_flood(FakernicQmpReports *t, uint64_t hits,
                                   RoceTime now)
 {
     if (now < t->second || now >= t->second + FAKERNIC_QMP_SECOND) {
@@ -434,13 +434,13 @@ static bool fakernic_qmp_is_flood(FakernicQmpTold *t, uint64_t hits,
     }
     t->heard++;
     if (t->sent < FAKERNIC_QMP_EVENTS &&
-        (t->told < FAKERNIC_QMP_MAX ||
-         t->untold + 1 >= t->heard / FAKERNIC_QMP_PART)) {
+        (t->kept < FAKERNIC_QMP_MAX ||
+         t->unsent + 1 >= t->heard / FAKERNIC_QMP_PART)) {
         t->sent++;
-        t->told++;
+        t->kept++;
         return false;
     }
-    if (hits <= FAKERNIC_TOLD_FIRST && t->firsts < FAKERNIC_QMP_FIRSTS) {
+    if (hits <= FAKERNIC_REPORT_FIRST && t->firsts < FAKERNIC_QMP_FIRSTS) {
         t->firsts++;
         return false;
     }
@@ -451,13 +451,13 @@ static bool fakernic_qmp_is_flood(FakernicQmpTold *t, uint64_t hits,
 static void fakernic_qmp_hit(Object *device, const RoceFaultRule *rule,
                              const RoceFaultSubject *subject)
 {
-    static FakernicQmpTold told;
+    static FakernicQmpReports reports;
     g_autofree char *path = NULL;
     const char *at = roce_fault_point_name(rule->at);
     const char *act = roce_fault_action_name(rule->act);
 
-    if (fakernic_qmp_is_flood(&told, rule->hits, subject->now)) {
-        told.untold++;
+    if (fakernic_qmp_is_flood(&reports, rule->hits, subject->now)) {
+        reports.unsent++;
         return;
     }
     path = object_get_canonical_path(device);
@@ -466,13 +466,13 @@ static void fakernic_qmp_hit(Object *device, const RoceFaultRule *rule,
         qapi_enum_parse(&FakernicFaultPoint_lookup, at, -1, &error_abort),
         qapi_enum_parse(&FakernicFaultAction_lookup, act, -1, &error_abort),
         rule->hits, subject->now, subject->qpn, subject->psn, subject->index,
-        told.untold);
-    told.untold = 0;
+        reports.unsent);
+    reports.unsent = 0;
 }
 
 static void fakernic_qmp_listen(void)
 {
-    fakernic_told = fakernic_qmp_hit;
+    fakernic_on_fault_hit = fakernic_qmp_hit;
 }
 
 type_init(fakernic_qmp_listen)

@@ -279,13 +279,13 @@ static void step_word(Link *l, const FuzzRecord *r)
         tx->tail = lie(r, r->d & 1 ? l->theirs.tx.tail : l->ours.rx.head);
         break;
     case 1:
-        tx->wants_room = lie(r, l->ours.rx.told);
+        tx->wants_room = lie(r, l->ours.rx.signalled);
         break;
     case 2:
         rx->head = lie(r, r->d & 1 ? l->ours.tx.head : l->ours.tx.tail);
         break;
     case 3:
-        rx->asleep = lie(r, l->ours.tx.told);
+        rx->asleep = lie(r, l->ours.tx.signalled);
         break;
     case 4:
         rx->polled = r->b & 1 ? r->g : l->now - r->c;

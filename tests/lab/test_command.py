@@ -551,7 +551,7 @@ def test_record_in_progress_is_kept(memory):
 
 
 def test_link_in_memory_is_not_written_to(tmp_path, memory, monkeypatch):
-    """Any user who guesses the name can create a link in that folder."""
+    """Any user can guess the name and create a link in that folder."""
     taken = memory / f"{recordings.PREFIX}x"
     taken.touch()
     monkeypatch.setattr(recordings.tempfile, "mkstemp", lambda **_: (

@@ -33,7 +33,7 @@ DOCUMENTS = ('.md', '.rst')
 README_LINES = 120
 
 
-# ---- who calls whom ----------------------------------------------------------
+# ---- order of calls ----------------------------------------------------------
 
 def no_circle(calls):
     return [(name, f'{name} is in the circle {", ".join(sorted(circle))}')
@@ -78,7 +78,7 @@ def provider_calls(tree):
     return no_circle(callgraph.built_calls(tree, callgraph.PROVIDER))
 
 
-# ---- who writes what ---------------------------------------------------------
+# ---- owners of fields --------------------------------------------------------
 
 def fields_written(tree):
     """a structure with an owner is written by that file alone"""

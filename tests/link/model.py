@@ -33,7 +33,7 @@ class Rules:
         self.timer = True           # the reader looks whether polls have ended
         self.clears = True          # ... and then clears its word for polls
         self.ticket_first = True    # a recent poll does not hide a ticket
-        self.told_apart = True      # signals for polls and tickets are separate
+        self.separate = True      # signals for polls and tickets are separate
         self.room_barrier = True    # of a writer without room
         self.freed_barrier = True   # of a reader that has freed room
         self.room_looks = True      # the writer looks again before it waits
@@ -81,20 +81,20 @@ def drained(state):
             yield (tuple(new), tuple(left), *rest)
 
 
-def judge_ticket(ticket, told, told_poll, rules):
-    """(told, told_poll) after a signal for this ticket; None if it needs no signal."""
+def judge_ticket(ticket, signalled, signalled_poll, rules):
+    """(signalled, signalled_poll) after a signal for this ticket; None if it needs no signal."""
     if not rules.tickets:
         ticket = min(ticket, 1)
-    if not ticket or ticket == told:
+    if not ticket or ticket == signalled:
         return None
-    return (ticket, told_poll) if rules.told_apart else (ticket, ticket)
+    return (ticket, signalled_poll) if rules.separate else (ticket, ticket)
 
 
-def judge_poll(polled, told, told_poll, rules):
+def judge_poll(polled, signalled, signalled_poll, rules):
     """The same for a poll that is not recent."""
-    if not polled or polled == told_poll:
+    if not polled or polled == signalled_poll:
         return None
-    return (told, polled) if rules.told_apart else (polled, polled)
+    return (signalled, polled) if rules.separate else (polled, polled)
 
 
 def put_moves(state, rules):
@@ -125,9 +125,9 @@ def put_moves(state, rules):
 
 def writer_moves(state, rules):
     memory, buffers, writer, reader, signals = state
-    step, count, left, told, told_poll, mine = writer
+    step, count, left, signalled, signalled_poll, mine = writer
 
-    def at(new, memories=(told, told_poll), signal=0):
+    def at(new, memories=(signalled, signalled_poll), signal=0):
         return (memory, buffers, (new, count, left, *memories, mine), reader,
                 (signals[WRITER], signals[READER] + signal))
 
@@ -135,20 +135,20 @@ def writer_moves(state, rules):
         "poll", "ticket")
     yield from put_moves(state, rules)
     if step == "put" and count and left:
-        yield (memory, buffers, ("barrier", count, left - 1, told, told_poll,
+        yield (memory, buffers, ("barrier", count, left - 1, signalled, signalled_poll,
                                  mine), reader, signals)
     # link_ring_wakes()
     if step == "barrier" and not (rules.writer_barrier and buffers[WRITER]):
         yield at(first)
     if step == "ticket":
-        now = judge_ticket(load(state, WRITER, ASLEEP), told, told_poll, rules)
+        now = judge_ticket(load(state, WRITER, ASLEEP), signalled, signalled_poll, rules)
         if now:
             yield at("put", now, signal=1)
         else:
             yield at("put" if step == second else second)
     if step == "poll":
         polled = load(state, WRITER, POLLED)
-        now = judge_poll(polled, told, told_poll, rules)
+        now = judge_poll(polled, signalled, signalled_poll, rules)
         if now:
             yield at("put", now, signal=1)
         if polled or step == second:
@@ -159,9 +159,9 @@ def writer_moves(state, rules):
 
 def reader_moves(state, rules):
     memory, buffers, writer, reader, signals = state
-    step, head, ticket, polls, polling, told, took = reader
+    step, head, ticket, polls, polling, signalled, took = reader
     tail = load(state, READER, TAIL)
-    names = ("head", "ticket", "polls", "polling", "told", "took")
+    names = ("head", "ticket", "polls", "polling", "signalled", "took")
 
     def at(new, to_writer=0, heard=False, **changed):
         values = dict(zip(names, reader[1:]), **changed)
@@ -198,8 +198,8 @@ def reader_moves(state, rules):
         wanted = load(state, READER, WANTS)
         if not rules.room_tickets:
             wanted = min(wanted, 1)
-        if wanted and wanted != told:
-            yield from at("take", to_writer=1, told=wanted)
+        if wanted and wanted != signalled:
+            yield from at("take", to_writer=1, signalled=wanted)
         else:
             yield from at("take")
     # link_ring_sleep()
@@ -262,7 +262,7 @@ def main():
         ("nor whose guest polled", Rules(**polls), True),
         ("found: polls that end unnoticed", Rules(**polls, timer=False), False),
         ("found: one memory of polls and tickets",
-         Rules(**polls, told_apart=False), False),
+         Rules(**polls, separate=False), False),
         ("found: a sleeper that seems to poll",
          Rules(**polls, clears=False, ticket_first=False), False),
         ("nor waits beside room", Rules(**full), True),

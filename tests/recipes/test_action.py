@@ -90,7 +90,7 @@ def server(tmp_path_factory):
 
 
 class Runner:
-    """Stands in for a runner of GitHub: a user who may call sudo, and a checkout."""
+    """Stands in for a runner of GitHub: a user with sudo, and a checkout."""
 
     def __init__(self, server):
         self.plain = Plain(BASE.with_name("action"))

@@ -309,7 +309,7 @@ FAKERNIC_SIZE(struct fakernic_create_cq_req, 32);
 /*
  * RESIZE_CQ (FEATURE_RESIZE_CQ): moves to a new ring, which the device fills
  * with the entries not yet consumed, from index 0 on; the doorbell record of
- * the old ring tells it which. HW DATA
+ * the old ring says which they are. HW DATA
  */
 struct fakernic_resize_cq_req {
 	struct fakernic_page_list pages;

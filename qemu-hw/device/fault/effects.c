@@ -20,13 +20,13 @@
 #define FAKERNIC_HELD_MAX       1024
 #define FAKERNIC_HELD_BYTES_MAX (16 * MiB)
 /*
- * Report every hit up to TOLD_MAX, then one per 0.1 % growth of the hit count:
- * a log file ends at about 100,000 lines.
+ * Report every hit up to REPORT_MAX, then one per 0.1 % growth of the hit
+ * count: a log file ends at about 100,000 lines.
  */
-#define FAKERNIC_TOLD_MAX       65536
-#define FAKERNIC_TOLD_PART      1024
+#define FAKERNIC_REPORT_MAX       65536
+#define FAKERNIC_REPORT_PART      1024
 /* In addition, report this many first hits of rules that are added later. */
-#define FAKERNIC_TOLD_FIRSTS    8192
+#define FAKERNIC_REPORT_FIRSTS    8192
 
 void fakernic_fault_init(FakernicState *s)
 {
@@ -54,7 +54,7 @@ bool fakernic_fault_add(FakernicState *s, const char *text, Error **errp)
                                 "device's documentation.\n");
         return false;
     }
-    f->told |= f->rules.count > 0;
+    f->was_armed |= f->rules.count > 0;
     if (f->frozen_by[0] && !fakernic_fault_stays(f, f->frozen_by)) {
         f->thaw = 0;
     }
@@ -80,35 +80,35 @@ char *fakernic_fault_text(const FakernicState *s)
 /* True: this hit is not reported, because there were too many. */
 static bool fakernic_fault_is_flood(FakernicFaults *f, uint64_t hits)
 {
-    if (++f->heard <= FAKERNIC_TOLD_MAX) {
+    if (++f->heard <= FAKERNIC_REPORT_MAX) {
         return false;
     }
-    if (hits <= FAKERNIC_TOLD_FIRST && f->firsts < FAKERNIC_TOLD_FIRSTS) {
+    if (hits <= FAKERNIC_REPORT_FIRST && f->firsts < FAKERNIC_REPORT_FIRSTS) {
         f->firsts++;
         return false;
     }
-    return f->untold + 1 < f->heard / FAKERNIC_TOLD_PART;
+    return f->unsent + 1 < f->heard / FAKERNIC_REPORT_PART;
 }
 
-void (*fakernic_told)(Object *device, const RoceFaultRule *rule,
-                      const RoceFaultSubject *subject);
+void (*fakernic_on_fault_hit)(Object *device, const RoceFaultRule *rule,
+                              const RoceFaultSubject *subject);
 
 /* Never waits for a slow reader: 'untold' in a later line counts lost lines. */
-static void fakernic_fault_tell(FakernicState *s, const RoceFaultRule *rule,
-                                const RoceFaultSubject *subject)
+static void fakernic_fault_report(FakernicState *s, const RoceFaultRule *rule,
+                                  const RoceFaultSubject *subject)
 {
     FakernicFaults *f = &s->faults;
     g_autofree char *line = NULL;
     int len, taken;
 
-    if (fakernic_told) {
-        fakernic_told(OBJECT(s), rule, subject);
+    if (fakernic_on_fault_hit) {
+        fakernic_on_fault_hit(OBJECT(s), rule, subject);
     }
     if (!qemu_chr_fe_backend_connected(&f->listener)) {
         return;
     }
     if (fakernic_fault_is_flood(f, rule->hits)) {
-        f->untold++;
+        f->unsent++;
         return;
     }
     fakernic_spend(s, 1);
@@ -119,15 +119,15 @@ static void fakernic_fault_tell(FakernicState *s, const RoceFaultRule *rule,
         "\"index\": %u, \"untold\": %" PRIu64 "}}\n", f->torn ? "\n" : "",
         rule->id, roce_fault_point_name(rule->at),
         roce_fault_action_name(rule->act), rule->hits, subject->now,
-        subject->qpn, subject->psn, subject->index, f->untold);
+        subject->qpn, subject->psn, subject->index, f->unsent);
     len = strlen(line);
     taken = qemu_chr_fe_write(&f->listener, (const uint8_t *)line, len);
     if (taken == len) {
         f->torn = false;
-        f->untold = 0;
+        f->unsent = 0;
     } else {
         f->torn |= taken > 0;
-        f->untold++;
+        f->unsent++;
     }
 }
 
@@ -144,7 +144,7 @@ const RoceFaultRule *fakernic_fault_hit(FakernicState *s,
                              subject->psn);
         fakernic_record(s, FAULT, 0, rule->at, rule->act, subject->qpn,
                         subject->psn, rule->hits, rule - s->faults.rules.rules);
-        fakernic_fault_tell(s, rule, subject);
+        fakernic_fault_report(s, rule, subject);
     }
     if (rule && rule->act == ROCE_FAULT_PAUSE) {
         qemu_system_vmstop_request_prepare();

@@ -36,7 +36,7 @@ typedef struct FakernicHeld {
 
 typedef struct FakernicFaults {
     RoceFaults rules;
-    bool told;                  /* had a rule since power-on: STATUS */
+    bool was_armed;             /* had a rule since power-on: STATUS */
     RoceTime thaw;              /* when the freeze ends */
     char frozen_by[ROCE_FAULT_ID];
     RoceTime link_until;        /* the link is down until then; 0: it is up */
@@ -48,7 +48,7 @@ typedef struct FakernicFaults {
     uint64_t held_bytes;
     FakernicWriter listener;    /* gets a line per hit; may be unconnected */
     uint64_t heard;             /* hits while it is connected */
-    uint64_t untold;            /* hits without a line since the last line */
+    uint64_t unsent;            /* hits without a line since the last line */
     uint32_t firsts;            /* lines for first hits of rules */
     bool torn;                  /* the last line was written partially */
     RoceCompletion completion;  /* the changed copy of the last one hit */

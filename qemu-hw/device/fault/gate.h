@@ -405,7 +405,7 @@ static inline bool fakernic_gate_link_up(const FakernicState *s)
 /* True: the device has had a rule since power-on. */
 static inline bool fakernic_gate_was_armed(const FakernicState *s)
 {
-    return s->faults.told;
+    return s->faults.was_armed;
 }
 
 #endif

@@ -23,8 +23,8 @@
 
 void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
 {
-    uint32_t told;
-    const uint64_t stamp = fakernic_ring_stamp(s, &qp->sq, &told);
+    uint32_t index;
+    const uint64_t stamp = fakernic_ring_stamp(s, &qp->sq, &index);
 
     if (stamp && (int32_t)(pi - qp->sq_pi) > 0) {
         fakernic_record_mark(s, FAKERNIC_RECORD_POST, qp->qpn, qp->sq_pi,

@@ -9,14 +9,14 @@
 #include "../../fault/rules.h"
 
 /* The first hits of each rule are reported, whatever other rules have hit. */
-#define FAKERNIC_TOLD_FIRST 16
+#define FAKERNIC_REPORT_FIRST 16
 
 /*
  * Called for each hit of a fault rule, unless NULL. It is fast and is not
  * charged to a budget.
  */
-extern void (*fakernic_told)(Object *device, const RoceFaultRule *rule,
-                             const RoceFaultSubject *subject);
+extern void (*fakernic_on_fault_hit)(Object *device, const RoceFaultRule *rule,
+                                     const RoceFaultSubject *subject);
 
 /*
  * The value of an object property for 'count' objects from index 'from' on; the
