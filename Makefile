@@ -12,7 +12,7 @@ BUILD := $(ENTER) ci/build.py
 	test-failing soak fuzz \
 	docs documents coverage shell bench bench-compare bench-engine bench-rules \
 	root build-qemu build-rdma-core build-driver build-image build-arm64 build-riscv64 build \
-	packages bundle test-bundle clean distclean
+	packages bundle test-bundle release test-release clean distclean
 
 # Kernels and other versions: ci/versions, read only by targets that use them.
 MAIN = $(shell ci/versions.sh kernel main)
@@ -93,6 +93,8 @@ help:
 	@echo 'make packages        Debian packages, in packages/ of the cache'
 	@echo 'make bundle          one archive with QEMU, launcher and machines, in bundle/ of'
 	@echo '                     the cache: it runs on any x86_64 Linux with Python'
+	@echo 'make release         everything that a release publishes, in release/ of the cache;'
+	@echo '                     make test-release: two builds of it have equal bytes'
 	@echo 'make clean           remove what was built, keep what was downloaded'
 	@echo 'make distclean       remove the cache'
 	@echo
@@ -127,12 +129,20 @@ packages: root
 	@$(BUILD) packages
 
 # The date of its files: with the same one, the same checkout makes the same bytes.
-bundle: export FAKERNIC_DATE ?= $(or $(SOURCE_DATE_EPOCH),$(shell \
+bundle release test-release: export FAKERNIC_DATE ?= $(or $(SOURCE_DATE_EPOCH),$(shell \
 	git log -1 --format=%ct 2>/dev/null))
 bundle: root
 	@$(BUILD) bundle
 
 # In four Debians, whose packages the mirror must have.
+release: root
+	@$(BUILD) release
+
+# Builds it twice: some twenty minutes.
+test-release: release
+	@$(ENTER) ci/run_tests.py release
+	@ci/check_release.sh
+
 test-bundle: bundle
 	@$(BUILD) bundle-root-bullseye bundle-root-bookworm bundle-root-trixie \
 		bundle-root-sid
@@ -250,7 +260,7 @@ timeline: root
 	@$(ENTER) tests/timeline/demo --out /cache/log/timeline --limit $(LIMIT)
 
 test-recipes: root
-	@$(BUILD) root-test qemu-plugin packages
+	@$(BUILD) root-test qemu-plugin packages bundle
 	@$(ENTER) ci/run_tests.py recipes
 
 test-debug-kernel: root

@@ -31,6 +31,8 @@ With --together, steps that do not depend on each other run in parallel.
   guest-test   second stage of the guest               /cache/images
   packages     the Debian packages of ci/packages      /cache/packages
   bundle       all of it in one archive, ci/bundle.py  /cache/bundle
+  release      everything that a release publishes: ci/release.py
+                                                      /cache/release
   bundle-root-SUITE  a plain Debian to test it in     /cache/build/bundle-roots
   disk-13      plain Debian 13 with these packages     /cache/images
   disk-12      Debian 12
@@ -62,6 +64,7 @@ from fakernic_lab.arches import FOREIGN, HOST   # noqa: E402
 import bundle
 import disk
 import image
+import release
 import trees
 from progress import Progress
 
@@ -770,6 +773,14 @@ def build_bundle():
     print(f"  the bundle is in {HOST_CACHE}/bundle", flush=True)
 
 
+def build_release():
+    build_packages()
+    build_bundle()
+    with Progress("release", LOG / "release.log"):
+        release.build()
+    print(f"  the release is in {HOST_CACHE}/release", flush=True)
+
+
 def build_bundle_root(suite):
     build_root_test()           # it has mmdebstrap
     bundle.build_root(step, digest, suite)
@@ -797,6 +808,7 @@ STEPS = {
     "guest-test": build_guest_test,
     "packages": make_packages,
     "bundle": build_bundle,
+    "release": build_release,
     "disk-13": lambda: build_disk("13"),
     "disk-12": lambda: build_disk("12"),
     "trees": build_trees,
@@ -813,7 +825,7 @@ for _suite in bundle.ROOTS:
 
 # Not a part of "all".
 EXTRA = ("qemu-fuzz", "qemu-plugin", "providers", NEW_RDMA_NAME, "uabi", "modules",
-         "root-test", "guest-test", "packages", "bundle", "disk-13",
+         "root-test", "guest-test", "packages", "bundle", "release", "disk-13",
          "disk-12", "trees", *(f"bundle-root-{suite}" for suite in bundle.ROOTS),
          *(f"{what}{arch.suffix}" for what in ("qemu-plugin", "image")
            for arch in FOREIGN),

@@ -50,11 +50,11 @@ ARCH_TESTS = ("traffic", "rdmacm", "atomics", "odp", "verbs")
 # guest, tests in two guests, in two of other kinds, in Debian's QEMU (packaged), and more.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
              "many", "trees", *ARCH_SUITES, "long-two", "long-other", "long", "programs",
-             "packages-13", "packages-12", "recipes", "bundle", "bundle-roots")
+             "packages-13", "packages-12", "recipes", "release", "bundle", "bundle-roots")
 # These take too long for make test. They run only if they are named.
 NAMED = ("dkms-more", "mutants", "many", "trees", *ARCH_SUITES[1:], "long-two",
          "long-other", "long", "programs", "packages-13", "packages-12", "recipes",
-         "bundle-roots")
+         "release", "bundle-roots")
 LONG_S = 10 * 3600
 # Two at a time: more guests would need more memory than the README asks for.
 LANES = min(2, JOBS)
@@ -141,6 +141,12 @@ def bundle_tests(*systems):
                     limit=900 * len(systems))
 
 
+def recipes_tests(*names):
+    """A suite of these files of tests/recipes."""
+    return tests_in("recipes", *(str(SRC / f"tests/recipes/test_{name}.py")
+                                 for name in names), limit=7200)
+
+
 def packages_tests(release):
     """A suite that installs the packages in this Debian release."""
     return tests_in("packages", str(SRC / "tests/packages"), "--release", release,
@@ -199,7 +205,8 @@ def suites(quick):
         "net": tests_in("net"),
         "packages-13": packages_tests("13"),
         "packages-12": packages_tests("12"),
-        "recipes": tests_in("recipes", limit=7200),
+        "recipes": recipes_tests("recipes", "action", "debs"),
+        "release": recipes_tests("release"),
         "bundle": bundle_tests("bookworm"),
         "bundle-roots": bundle_tests(*build.bundle.ROOTS),
     }

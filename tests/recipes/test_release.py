@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What "make release" has collected: sums, the bill of materials, and the container,
+which runs a program.
+"""
+
+import hashlib
+import json
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[2]
+RELEASE = Path("/cache/release")
+VERSION = (SRC / "VERSION").read_text(encoding="utf-8").strip()
+RUN_S = 300
+# Binds what a container's runtime binds, and runs its entry point.
+INSIDE = """set -e
+for folder in proc sys dev; do mkdir -p "$1/$folder"; mount --rbind /$folder "$1/$folder"; done
+mount -t tmpfs -o mode=1777 tmp "$1/tmp"
+mkdir -p "$1$2"
+root=$1 folder=$2
+shift 2
+exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root chroot "$root" sh -c 'cd "$1" && shift && exec "$@"' in "$folder" "$@"
+"""
+
+
+def digest_of(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def listed():
+    """File name -> SHA-256."""
+    lines = (RELEASE / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    return {name: digest for digest, name in (line.split("  ") for line in lines)}
+
+
+def test_sums_are_those_of_all_files():
+    assert listed() == {path.name: digest_of(path) for path in RELEASE.iterdir()
+                        if path.name != "SHA256SUMS"}
+
+
+def test_files_of_a_release():
+    names = set(listed())
+    for wanted in (f"fakernic-lab-{VERSION}-x86_64.tar.xz",
+                   f"fakernic-docs-{VERSION}.tar.xz", "fakernic-action.py",
+                   f"fakernic-container-{VERSION}.tar", "fakernic-gitlab.yml",
+                   f"fakernic-{VERSION}.spdx.json"):
+        assert wanted in names
+    debs = {name.split("_")[0] for name in names if name.endswith(".deb")}
+    assert debs == {"fakernic-qemu", "fakernic-lab", "fakernic-lab-image",
+                    "fakernic-lab-guest", "fakernic-dkms", "fakernic-provider"}
+
+
+def test_gitlab_job_names_this_release():
+    text = (RELEASE / "fakernic-gitlab.yml").read_text(encoding="utf-8")
+    assert f"/releases/download/v{VERSION}" in text
+
+
+def test_bill_of_materials_describes_each_file():
+    bill = json.loads((RELEASE / f"fakernic-{VERSION}.spdx.json").read_text())
+    assert bill["spdxVersion"] == "SPDX-2.3"
+    packages = {one["SPDXID"]: one for one in bill["packages"]}
+    described = {packages[one["relatedSpdxElement"]]["name"]:
+                 packages[one["relatedSpdxElement"]]["checksums"][0]["checksumValue"]
+                 for one in bill["relationships"]
+                 if one["relationshipType"] == "DESCRIBES"}
+    sums = listed()
+    del sums[f"fakernic-{VERSION}.spdx.json"]
+    assert described == sums
+    inside = {packages[one["relatedSpdxElement"]]["name"]
+              for one in bill["relationships"]
+              if one["relationshipType"] == "CONTAINS" and
+              one["spdxElementId"].endswith("x86-64.tar.xz")}
+    assert {"qemu-system-x86", "seabios", "libc6", "libibverbs1"} <= inside
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """(the image's configuration, its unpacked layers)"""
+    folder = tmp_path_factory.mktemp("oci")
+    with tarfile.open(RELEASE / f"fakernic-container-{VERSION}.tar") as tar:
+        tar.extractall(folder, filter="data")
+
+    def blob(descriptor):
+        path = folder / "blobs" / descriptor["digest"].replace(":", "/")
+        assert f"sha256:{digest_of(path)}" == descriptor["digest"]
+        assert path.stat().st_size == descriptor["size"]
+        return path
+
+    (entry,) = json.loads((folder / "index.json").read_text())["manifests"]
+    manifest = json.loads(blob(entry).read_text())
+    config = json.loads(blob(manifest["config"]).read_text())
+    root = folder / "root"
+    root.mkdir()
+    for layer in manifest["layers"]:
+        subprocess.run(["tar", "-xzpf", blob(layer), "-C", root], check=True)
+    return config["config"], root
+
+
+def test_container_runs_a_program(image):
+    config, root = image
+    done = subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", INSIDE,
+         "inside", root, config["WorkingDir"], *config["Entrypoint"], "run", "-n", "1",
+         "--", "ibv_devinfo"], check=False, capture_output=True, text=True,
+        timeout=RUN_S, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0 and "PORT_ACTIVE" in done.stdout, done
