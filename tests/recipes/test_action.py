@@ -80,6 +80,7 @@ def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("release")
     (archive,) = BUNDLES.glob("*.tar.xz")
     (folder / archive.name).symlink_to(archive)
+    (folder / "fakernic-action.py").symlink_to(ACTION / "fakernic-action.py")
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     (folder / "SHA256SUMS").write_text(f"{digest}  {archive.name}\n")
     with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(
@@ -186,6 +187,29 @@ def test_binary_with_one_machine(runner):
 def test_pytest_suite_on_the_runner(runner):
     runner.file("test_mine.py").write_text(PYTEST)
     assert "1 passed" in runner.run(workflows()["pytest"])
+
+
+def test_gitlab_job(runner, server):
+    """As root in a container, with the variables of the job in the README."""
+    text = (ACTION / "README.md").read_text(encoding="utf-8")
+    (block,) = [block for block in re.findall(r"^```yaml\n(.*?)^```", text, re.M | re.S)
+                if "extends: .fakernic" in block]
+    variables = yaml.safe_load(block)["rdma"]["variables"]
+    version = (SRC / "VERSION").read_text(encoding="utf-8").strip()
+    hidden = (ACTION / "gitlab.yml").read_text(encoding="utf-8").replace(
+        "https://github.com", server).replace("VERSION", version)
+    job = yaml.safe_load(hidden)[".fakernic"]
+    runner.file("hello.c").write_bytes(HELLO.read_bytes())
+    runner.plain.step("apt-get install -y --no-install-recommends gcc libc6-dev "
+                      "librdmacm-dev; gcc -o hello hello.c -lrdmacm -libverbs",
+                      folder=CHECKOUT)
+    exports = "".join(f"export {name}='{value}'\n"
+                      for name, value in {**job["variables"], **variables}.items())
+    script = "\n".join([*job["before_script"], *job["script"]])
+    shown = runner.plain.step(exports + script, folder=CHECKOUT).stdout
+    assert "node1: Hello from the other machine\n" in shown
+    for path in (*job["artifacts"]["paths"], job["artifacts"]["reports"]["junit"]):
+        assert runner.file(path).exists()
 
 
 def test_workflows_have_at_most_fifteen_lines():
