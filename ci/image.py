@@ -114,7 +114,7 @@ def compiler_of(arch):
 
 
 def kernel_image(kernel):
-    """The path of a kernel's image. Since 7.0 the package has it next to the modules."""
+    """The path of a kernel's image. Packages since 7.0 put it into the modules' folder."""
     version = kernel_version(kernel)
     top = kernel_folder(kernel)
     beside = top / "usr/lib/modules" / version / "vmlinuz"
