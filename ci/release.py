@@ -44,10 +44,7 @@ def sha256(data):
 
 def sha256_of(path):
     with open(path, "rb") as file:
-        total = hashlib.sha256()
-        while piece := file.read(1 << 20):
-            total.update(piece)
-    return total.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def plain_tar(folder, target, when, prefix=""):
@@ -163,28 +160,28 @@ def spdx_id(*words):
                                          for c in word) for word in words)
 
 
+def spdx_package(name, title, version, licence, **more):
+    return {"SPDXID": name, "name": title, "versionInfo": version,
+            "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
+            "licenseConcluded": licence, "licenseDeclared": licence,
+            "copyrightText": "NOASSERTION", **more}
+
+
 def described(files, contents, when):
     """The bill of materials: each file, and the Debian packages that it contains."""
     packages, relations = {}, []
     for path in files:
         name = spdx_id("file", path.name)
-        packages[name] = {
-            "SPDXID": name, "name": path.name, "versionInfo": bundle.version(),
-            "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
-            "licenseConcluded": OURS, "licenseDeclared": OURS,
-            "copyrightText": "NOASSERTION",
-            "checksums": [{"algorithm": "SHA256", "checksumValue": sha256_of(path)}]}
+        packages[name] = spdx_package(
+            name, path.name, bundle.version(), OURS,
+            checksums=[{"algorithm": "SHA256", "checksumValue": sha256_of(path)}])
         relations.append(("SPDXRef-DOCUMENT", "DESCRIBES", name))
         for package, version, arch in contents.get(path, ()):
             part = spdx_id("deb", package, version)
-            packages[part] = {
-                "SPDXID": part, "name": package, "versionInfo": version,
-                "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
-                "licenseConcluded": "NOASSERTION", "licenseDeclared": "NOASSERTION",
-                "copyrightText": "NOASSERTION",
-                "externalRefs": [{
+            packages[part] = spdx_package(
+                part, package, version, "NOASSERTION", externalRefs=[{
                     "referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
-                    "referenceLocator": PURL.format(package, version, arch)}]}
+                    "referenceLocator": PURL.format(package, version, arch)}])
             relations.append((name, "CONTAINS", part))
     text = json.dumps(sorted(packages.items()), sort_keys=True)
     return {
