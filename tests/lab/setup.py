@@ -10,7 +10,7 @@ VERSION = Path(__file__).resolve().parents[2] / "VERSION"
 setup(name="fakernic-lab", version=VERSION.read_text().strip(),
       description="Run programs in virtual machines that have RDMA",
       license="GPL-2.0-or-later", packages=["fakernic_lab", "fakernic_lab.timeline"],
-      package_data={"fakernic_lab": ["versions.txt"],
+      package_data={"fakernic_lab": ["arches.txt", "versions.txt"],
                     "fakernic_lab.timeline": ["*.lua"]},
       python_requires=">=3.9", entry_points={
           "console_scripts": ["fakernic-lab = fakernic_lab.cli:main"],

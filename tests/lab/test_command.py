@@ -23,7 +23,7 @@ import pytest
 
 from command import fakernic_lab
 from fakernic_lab import (
-    cli, faults, junit, launch, places, recordings, relay, show, stay)
+    arches, cli, faults, junit, launch, places, recordings, relay, show, stay)
 from fakernic_lab.console import OTHERS_LEAK, Console
 from fakernic_lab.errors import GuestCrashed, GuestTimeout, LabError
 from fakernic_lab.guest import Job
@@ -388,11 +388,49 @@ def test_missing_kvm_is_reported_with_its_cost(monkeypatch, capsys, flags, refus
     assert "emulated" in said and "10 times slower" in said, said
 
 
+def test_arm64_processor_needs_no_flag_for_kvm(monkeypatch):
+    """Only /proc/cpuinfo of x86 has flags of virtualization."""
+    on_host(monkeypatch, "")
+    monkeypatch.setattr(places, "HOST", arches.ARCHES["arm64"])
+    assert places.why_no_kvm() is None
+    on_host(monkeypatch, "", FileNotFoundError())
+    assert places.why_no_kvm() == "there is no /dev/kvm"
+
+
 def test_kvm_is_used_silently(monkeypatch, capsys):
     on_host(monkeypatch, "vmx")
     assert places.accelerator() == "kvm"
     cli.report_accelerator([])
     assert capsys.readouterr() == ("", "")
+
+
+def arch_sh(folder, cpu, *words, text=""):
+    """ci/arch.sh on a host whose uname reports this processor."""
+    uname = folder / "uname"
+    uname.write_text(f"#!/bin/sh\necho {cpu}\n")
+    uname.chmod(0o755)
+    return subprocess.run(["/src/ci/arch.sh", *words], input=text, text=True, check=False,
+                          capture_output=True, env={"PATH": f"{folder}:/usr/bin:/bin"})
+
+
+@pytest.mark.parametrize("arch", arches.ARCHES.values(), ids=lambda arch: arch.name)
+def test_scripts_and_launcher_read_the_same_facts(tmp_path, arch):
+    """On a host of each architecture."""
+    facts = arch._asdict()
+    for fact, value in facts.items():
+        assert arch_sh(tmp_path, arch.cpu, fact).stdout == f"{value}\n"
+    text = "".join(f"{fact}: @{fact}@, @unknown@\n" for fact in facts)
+    filled = "".join(f"{fact}: {value}, @unknown@\n" for fact, value in facts.items())
+    assert arch_sh(tmp_path, arch.cpu, "--fill", text=text).stdout == filled
+
+
+def test_unknown_host_and_unknown_fact_are_reported(tmp_path):
+    done = arch_sh(tmp_path, "sparc", "name")
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr == ("fakernic: this machine is sparc: use one of " +
+                           ", ".join(arch.cpu for arch in arches.ARCHES.values()) + "\n")
+    done = arch_sh(tmp_path, "x86_64", "nofact")
+    assert done.returncode == 1 and "no fact 'nofact'" in done.stderr
 
 
 @pytest.mark.parametrize("version, cpus, single", (

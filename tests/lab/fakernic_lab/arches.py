@@ -1,28 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The architectures of guests, in one table for the launcher and the build.
+"""The architectures of guests and hosts, for the launcher and the build.
 
-A guest of another architecture than the host's is emulated.
+arches.txt is a link to ci/arches. An installed launcher and a bundle have a copy
+of that file instead. A guest of another architecture than the host's is emulated.
 """
 
 import platform
+from pathlib import Path
 from typing import NamedTuple
 
 from .errors import LabError
 
+TABLE = Path(__file__).resolve().parent / "arches.txt"
+
 
 class Arch(NamedTuple):
-    """An architecture. NAME is its name for --arch, DEBIAN the name in Debian's
-    packages. TRIPLET is the name of its folder of libraries, and the prefix of its
-    cross compiler."""
+    """An architecture. ci/arches says what each field is."""
+    cpu: str
     name: str
     debian: str
     triplet: str
-    loader: str         # of the C library
-    qemu: str           # program
+    loader: str
+    qemu: str
     qemu_package: str
-    machine: str        # QEMU's machine type, with options
-    console: str        # the serial port, a device of Linux
-    append: str         # words for the kernel's command line
+    machine: str
+    console: str
+    append: str
 
     @property
     def suffix(self):
@@ -41,21 +44,20 @@ class Arch(NamedTuple):
                 self.qemu: self.qemu_package}
 
 
-# no_timer_check: Linux tests at boot whether the timer ticks, and panics if not. On a busy
-# host an emulated timer may tick too late for the test.
-ARCHES = {arch.name: arch for arch in (
-    Arch("x86_64", "amd64", "x86_64-linux-gnu", "ld-linux-x86-64.so.2",
-         "qemu-system-x86_64", "qemu-system-x86", "q35", "ttyS0",
-         "no_timer_check"),
-    Arch("arm64", "arm64", "aarch64-linux-gnu", "ld-linux-aarch64.so.1",
-         "qemu-system-aarch64", "qemu-system-arm", "virt,gic-version=max",
-         "ttyAMA0", ""),
-    Arch("riscv64", "riscv64", "riscv64-linux-gnu", "ld-linux-riscv64-lp64d.so.1",
-         "qemu-system-riscv64", "qemu-system-riscv", "virt,aia=aplic-imsic",
-         "ttyS0", ""),
-)}
-# The build is written for x86_64 hosts.
-HOST = {"aarch64": ARCHES["arm64"]}.get(platform.machine(), ARCHES["x86_64"])
+def table():
+    """The architectures of the table, by name."""
+    rows = [line.split() for line in TABLE.read_text(encoding="utf-8").splitlines()
+            if line and not line.startswith("#")]
+    facts, *columns = zip(*rows)
+    arches = [Arch(**dict(zip(facts, ["" if value == "-" else value for value in column])))
+              for column in columns]
+    return {arch.name: arch for arch in arches}
+
+
+ARCHES = table()
+# A launcher on another host boots x86_64 machines: it emulates all of them.
+HOST = next((arch for arch in ARCHES.values() if arch.cpu == platform.machine()),
+            ARCHES["x86_64"])
 FOREIGN = tuple(arch for arch in ARCHES.values() if arch != HOST)
 
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from . import captures, meeting, places, rdma, recordings, ssh, tree
+from .arches import HOST
 from .cards import WIRES, Cards
 from .errors import CommandFailed, LabError
 from .faults import set_fault, text_of
@@ -86,7 +87,7 @@ LACKS_PROVIDER = ("the image has no provider of fakernic for libibverbs: its "
                   "programs see no RDMA device. Put fakernic-provider_*.deb "
                   "into it and run 'apt install ./*.deb' there")
 LACKS_9P = ("the kernel {} has no 9p, as Debian's cloud kernels: install "
-            "linux-image-amd64 in the image, or boot another by --kernel")
+            f"linux-image-{HOST.debian} in the image, or boot another by --kernel")
 NO_9P = 19                      # ENODEV
 MOUNT = """
 modprobe -qa 9pnet_virtio 9p

@@ -118,9 +118,9 @@ def debian_root():
 def with_libraries_of(root, binary, *options):
     """The command that runs a QEMU outside the Debian tree that it was built
     for. It uses the libraries, modules and firmware of that tree."""
-    libraries = root / "usr/lib/x86_64-linux-gnu"
+    libraries = root / "usr/lib" / HOST.triplet
     return ["env", f"QEMU_MODULE_DIR={libraries}/qemu",
-            str(root / "usr/lib64/ld-linux-x86-64.so.2"), *map(str, options),
+            str(libraries / HOST.loader), *map(str, options),
             "--library-path", str(libraries), str(binary),
             "-L", str(root / "usr/share/seabios"),
             "-L", str(root / "usr/share/qemu")]
@@ -249,11 +249,11 @@ def free_memory():
 def why_no_kvm():
     """The reason why KVM cannot be used; None if it can.
 
-    On some machines /dev/kvm opens, but guests hang at boot. So the processor
-    must have the svm or vmx flag as well.
+    On some x86_64 machines /dev/kvm opens, but guests hang at boot. So their
+    processor must have the svm or vmx flag as well. Others have no such flag.
     """
     flags = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    if not re.search(r"^flags\s*:.*\b(svm|vmx)\b", flags, re.M):
+    if HOST.cpu == "x86_64" and not re.search(r"^flags\s*:.*\b(svm|vmx)\b", flags, re.M):
         return "this processor offers no virtualization"
     try:
         os.close(os.open("/dev/kvm", os.O_RDWR))
