@@ -11,10 +11,13 @@ BUILD := $(ENTER) ci/build.py
 	test-recipes test-intree test-qemu-versions test-reproductions test-debug-kernel \
 	test-failing soak fuzz \
 	docs documents coverage shell bench bench-compare bench-engine bench-rules \
-	root build-qemu build-rdma-core build-driver build-image build-arm64 build-riscv64 build \
+	root build-qemu build-rdma-core build-driver build-image build-x86_64 build-arm64 build-riscv64 build \
 	packages bundle test-bundle release test-release clean distclean
 
-# Kernels and other versions: ci/versions, read only by targets that use them.
+# Kernels and other versions: ci/versions, and this architecture: ci/arches. Read only by
+# targets that use them.
+ARCH = $(shell ci/arch.sh name)
+HOST_QEMU = $(shell ci/arch.sh qemu)
 MAIN = $(shell ci/versions.sh kernel main)
 OLD_KERNEL = $(shell ci/versions.sh kernel old)
 NEW_KERNEL = $(shell ci/versions.sh kernel new)
@@ -92,7 +95,7 @@ help:
 	@echo 'make build-arm64     machines for fakernic-lab run --arch arm64; build-riscv64'
 	@echo 'make packages        Debian packages, in packages/ of the cache'
 	@echo 'make bundle          one archive with QEMU, launcher and machines, in bundle/ of'
-	@echo '                     the cache: it runs on any x86_64 Linux with Python'
+	@echo '                     the cache: it runs on any Linux like this with Python'
 	@echo 'make release         everything that a release publishes, in release/ of the cache;'
 	@echo '                     make test-release: two builds of it have equal bytes'
 	@echo 'make clean           remove what was built, keep what was downloaded'
@@ -119,11 +122,10 @@ build-driver: root
 build-image: root
 	@$(BUILD) image
 
-build-arm64: root
-	@$(BUILD) --together qemu-plugin-arm64 image-arm64
-
-build-riscv64: root
-	@$(BUILD) --together qemu-plugin-riscv64 image-riscv64
+# The steps of this architecture have no suffix.
+build-x86_64 build-arm64 build-riscv64: root
+	@$(BUILD) --together $(addsuffix $(patsubst build%,%,$(filter-out build-$(ARCH),$@)), \
+		qemu-plugin image)
 
 packages: root
 	@$(BUILD) packages
@@ -151,7 +153,7 @@ test-bundle: bundle
 # Debian's own QEMU, with the device as its plug-in, if nobody names another: that
 # takes seconds to build, where a whole QEMU takes minutes.
 run shell timeline timeline-cost bench-rules test-many test-packages: export FAKERNIC_QEMU ?= \
-	/cache/build/qemu-plugin/qemu-system-x86_64-fakernic
+	/cache/build/qemu-plugin/$(HOST_QEMU)-fakernic
 
 run: root
 	@$(BUILD) --together qemu-plugin image

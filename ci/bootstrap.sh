@@ -21,9 +21,6 @@ log=$cache/log/bootstrap.log
 
 # ---- what the host must have -------------------------------------------
 
-[ "$(uname -m)" = x86_64 ] ||
-    die "the host is $(uname -m): run fakernic on an x86_64 machine"
-
 mkdir -p "$cache/log" 2>/dev/null ||
     die "cannot write to $cache: set FAKERNIC_CACHE to a folder you own"
 

@@ -11,7 +11,7 @@ With --together, steps that do not depend on each other run in parallel.
   qemu         QEMU with qemu-hw/ overlaid         /cache/build/qemu
   qemu-fuzz    QEMU's fuzzing build, by clang      /cache/build/qemu-fuzz
   qemu-plugin  the device for Debian's QEMU binary /cache/build/qemu-plugin
-  qemu-plugin-ARCH     for machines of another architecture: arches.py lists them
+  qemu-plugin-ARCH     for machines of another architecture: ci/arches lists them
   provider     the provider, in rdma-core's tree     /cache/build/rdma-core
   providers    the provider for each libibverbs of ci/versions  /cache/build/providers
   rdma-core    all of rdma-core, with rdma-provider/   /cache/build/rdma-core
@@ -90,7 +90,7 @@ HOST_CACHE = os.environ.get("FAKERNIC_HOST_CACHE", str(CACHE))
 # the output of --version.
 MENDED = "fakernic"
 QEMU_OPTIONS = [
-    "--target-list=x86_64-softmmu", "--without-default-features",
+    f"--target-list={HOST.cpu}-softmmu", "--without-default-features",
     "--disable-install-blobs", "--disable-docs", "--disable-user",
     "--disable-guest-agent", "--disable-download",
     "--enable-tcg", "--enable-kvm", "--enable-slirp", "--enable-virtfs",
@@ -350,7 +350,7 @@ def build_qemu():
         this.run(mend, source)
         target = BUILD / "qemu"
         configure_qemu(this, source, target, QEMU_OPTIONS)
-        targets = ["qemu-system-x86_64"]
+        targets = [HOST.qemu]
         ninja = (target / "build.ninja").read_text(encoding="utf-8")
         if "build tests/qtest/fakernic-test:" in ninja:
             targets.append("tests/qtest/fakernic-test")
@@ -401,7 +401,7 @@ def build_qemu_plugin(arch=HOST):
         wrapper = target / arch.wrapper
         text = (plugin / "wrapper.sh").read_text(encoding="utf-8")
         wrapper.write_text(text.replace("@LIBRARY@", str(target))
-                           .replace(HOST.qemu, arch.qemu))
+                           .replace("qemu-system-x86_64", arch.qemu))
         wrapper.chmod(0o755)
 
 
@@ -721,7 +721,8 @@ def build_root_test():
     # The result is in the root, not in the cache, so the stamp may be wrong.
     if not Path("/.fakernic-test").exists():
         (BUILD / "root-test.stamp").unlink(missing_ok=True)
-    own = digest([], [SRC / "ci/root-test.sh", SRC / "ci/packages.txt"])
+    own = digest([], [SRC / "ci/root-test.sh", SRC / "ci/packages.txt",
+                      SRC / "ci/arch.sh", SRC / "ci/arches"])
     with step("root-test", own, "Debian packages for the tests") as this:
         if this is not None:
             this.run(SRC / "ci/root-test.sh")

@@ -17,13 +17,14 @@ if [ -e "$target.version" ]; then
     exit 0
 fi
 
+arch=$(dpkg --print-architecture)
 . /src/ci/apt.sh
 other_suites deb trixie-backports
 
 # Releases of a series that have a bootable image, the newest last.
 releases() { # series
     apt-cache pkgnames linux-image- |
-        sed -n 's/^linux-image-\([0-9][^-]*-amd64\)$/\1/p' |
+        sed -n "s/^linux-image-\([0-9][^-]*-$arch\)$/\1/p" |
         grep "^$1" | sort -V
 }
 
@@ -38,7 +39,7 @@ fi
 names=$(apt-cache depends --recurse --no-recommends --no-suggests \
     --no-conflicts --no-breaks --no-replaces --no-enhances \
     "linux-image-$version" "linux-headers-$version" |
-    grep -x -e "linux-[a-z-]*${version%-amd64}\(-amd64\|-common\)\?" | sort -u)
+    grep -x -e "linux-[a-z-]*${version%-"$arch"}\(-$arch\|-common\)\?" | sort -u)
 mkdir "$work/debs"
 cd "$work/debs"
 apt-get download $names

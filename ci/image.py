@@ -97,6 +97,12 @@ def tree_of(arch):
     return Path("/") if arch == HOST else Path(f"/cache/arch/{arch.debian}")
 
 
+def links_of(tree):
+    """The folders of a root that are links into its /usr. Only some architectures have
+    lib64."""
+    return [name for name in ("bin", "sbin", "lib", "lib64") if (tree / name).is_symlink()]
+
+
 def rdma_of(arch):
     """The folder in which rdma-core is built."""
     return Path(f"{RDMA}{arch.suffix}")
@@ -290,7 +296,7 @@ def build_base(step, digest, kernels):
         # guest-test.erofs must come from the same root, so it is rebuilt with the base.
         (IMAGES / "guest-test.erofs").unlink(missing_ok=True)
         (STAGE.parent / "image-guest-test.stamp").unlink(missing_ok=True)
-        make_empty_root(root, ("bin", "sbin", "lib", "lib64"))
+        make_empty_root(root, links_of(tree_of(HOST)))
         copy_packages(this, guest_packages(first_stage(), "guest"), first_etc(),
                       root)
         for kernel in kernels:
@@ -348,7 +354,7 @@ def build_foreign_base(step, digest, arch, kernel, fetched):
         if this is None:
             return
         tree, root = tree_of(arch), STAGE / name
-        make_empty_root(root, ("bin", "sbin", "lib"))
+        make_empty_root(root, links_of(tree))
         copy_files(this, sorted(tree_files(tree)), root, tree)
         add_etc(this, tree, root)
         # No byte code was made at installation. Times of files are not kept.
@@ -385,10 +391,10 @@ def build_guest_test(step, digest, kernels, rdma_core):
             return
         root = STAGE / "guest-test"
         shutil.rmtree(root, ignore_errors=True)
-        (root / "usr/lib64").mkdir(parents=True)
-        (root / "etc").mkdir()
-        for link in ("bin", "sbin", "lib", "lib64"):
-            (root / link).symlink_to(os.readlink("/" + link))
+        (root / "etc").mkdir(parents=True)
+        for link in links_of(tree_of(HOST)):
+            (root / f"usr/{link}").mkdir(parents=True)
+            (root / link).symlink_to(f"usr/{link}")
         packages = guest_packages(status, "guest", "guest-test")
         base = guest_packages(first_stage(), "guest")
         copy_packages(this, packages - base, Path("/etc"), root)

@@ -3,9 +3,9 @@
 # Shared by root-setup.sh and root-test.sh: a kernel of the suites that apt knows,
 # into /opt/kernels. Sourced inside the root; POSIX sh.
 
-# The concrete kernel behind a suite's linux-image-amd64 metapackage.
+# The concrete kernel behind a suite's linux-image metapackage.
 image_of() { # version-prefix
-    apt-cache show linux-image-amd64 | awk -v prefix="$1" '
+    apt-cache show "linux-image-$(dpkg --print-architecture)" | awk -v prefix="$1" '
         /^Version:/ { wanted = index($2, prefix) == 1 }
         /^Depends:/ && wanted { print $2; exit }'
 }

@@ -17,6 +17,9 @@ die() {
     exit 1
 }
 
+# Ends on an unknown architecture.
+"$top/ci/arch.sh" name >/dev/null || exit 1
+
 # Shows a long step. On a terminal its line is updated each second; elsewhere a
 # line is printed now and then.
 step_begin() {
@@ -56,13 +59,15 @@ step_fail() {
     die "$*"
 }
 
-packages() { # build|guest
-    sed -n "s/^$1 //p" "$top/ci/packages.txt" | tr '\n' ' '
+# The lines of a kind for this architecture, filled in.
+packages() { # build|guest|test|guest-test
+    "$top/ci/arch.sh" --fill <"$top/ci/packages.txt" |
+        sed -n "s/^$1\(-$("$top/ci/arch.sh" debian)\)\? //p" | tr '\n' ' '
 }
 
 # The key of the root's first stage. root-test.sh adds the second to any root.
 root_key() {
-    { sed '/^# Second stage/,$d' "$top/ci/packages.txt" &&
+    { sed '/^# Second stage/,$d' "$top/ci/packages.txt" | "$top/ci/arch.sh" --fill &&
         cat "$top/ci/root-setup.sh" "$top/ci/kernel.sh" &&
         "$top/ci/versions.sh" kernel main; } |
         sha256sum | cut -c1-12

@@ -16,8 +16,10 @@ set -eu
 
 exec 9>/.fakernic-test.lock
 flock 9
-# One line for both kinds: a package may be of both.
-wanted=$(sed -n 's/^\(guest-\)\?test //p' /src/ci/packages.txt | tr '\n' ' ')
+top=/src
+. /src/ci/lib.sh
+# One list for both kinds: a package may be of both.
+wanted=$(packages test)$(packages guest-test)
 key=$({ echo "$wanted" && cat /src/ci/root-test.sh /src/ci/kernel.sh &&
     /src/ci/versions.sh kernel main old; } | sha256sum)
 if [ "$(cat /.fakernic-test 2>/dev/null)" = "$key" ]; then
@@ -72,7 +74,7 @@ mpi_headers() {
     (cd "$tmp" && apt-get download libmpich-dev && dpkg-deb -x ./*.deb .)
     rm -rf /opt/mpi
     mkdir /opt/mpi
-    cp -r "$tmp/usr/lib/x86_64-linux-gnu/mpich/include" /opt/mpi/mpich
+    cp -r "$tmp/usr/lib/$(/src/ci/arch.sh triplet)/mpich/include" /opt/mpi/mpich
     rm -rf "$tmp"
 }
 

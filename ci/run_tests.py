@@ -73,7 +73,7 @@ BEGIN = ("vm", "guest", "vm-other", "lab-vm", ARCH_SUITES[0], "dkms", "fuzz", "a
          "lab", "packaged", "unit", "timeline", "link", "bench", "provider", *NAMED)
 BY_PYTEST = (*VM_SUITES, "timeline", "bench", "lab", "plugin")
 # Debian's QEMU with the plug-in.
-PACKAGED_QEMU = BUILD / "qemu-plugin/qemu-system-x86_64-fakernic"
+PACKAGED_QEMU = BUILD / "qemu-plugin" / HOST.wrapper
 PYVERBS = ("pyverbs", "pyverbs_new")
 # Of a failed test the runner shows this number of remarks before it at most. It shows lines
 # that begin with TELLING anywhere: GLib's seed repeats the random numbers of a qtest.
@@ -172,7 +172,7 @@ def suites(quick):
         "dkms-more": dkms_tests("long", "main"),
         "qtest": ([str(BUILD / "qemu/tests/qtest/fakernic-test"), "--tap"], 600,
                   {"QTEST_QEMU_BINARY":
-                   str(BUILD / "qemu/qemu-system-x86_64")}),
+                   str(BUILD / "qemu" / HOST.qemu)}),
         "mutants": ([sys.executable, str(SRC / "tests/qtest/mutants.py")], 1200,
                     {}),
         "plugin": tests_in("plugin"),

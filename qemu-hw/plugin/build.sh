@@ -14,13 +14,17 @@ die() {
     exit 1
 }
 
+# The QEMU whose guests are of the architecture of this machine.
+cpu=$(uname -m)
+native=/usr/bin/qemu-system-$cpu
+
 usage() {
     cat <<EOT
 usage: fakernic-qemu-rebuild [--qemu BINARY] [--source FOLDER] [--work FOLDER] [OUT]
 
 Builds fakernic's plug-in for a packaged QEMU.
 
-  --qemu BINARY    of which QEMU (/usr/bin/qemu-system-x86_64)
+  --qemu BINARY    of which QEMU ($native)
   --source FOLDER  has its source package's *.orig.tar.* and *.debian.tar.*;
                    without it they come from the mirrors that apt uses
   --work FOLDER    where to build, and what to keep (a temporary folder)
@@ -29,7 +33,7 @@ EOT
     exit "$1"
 }
 
-qemu=/usr/bin/qemu-system-x86_64
+qemu=$native
 source=
 work=
 out=
@@ -49,7 +53,7 @@ done
 
 here=$(dirname "$(readlink -f "$0")")
 library=/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH 2>/dev/null ||
-    echo x86_64-linux-gnu)/fakernic
+    echo "$cpu-linux-gnu")/fakernic
 if [ -z "$out" ]; then
     out=$library/qemu
     [ "$(id -u)" = 0 ] ||
@@ -76,8 +80,8 @@ done
 
 # ---- which QEMU ------------------------------------------------------------
 
-[ -x "$qemu" ] || die "no QEMU at $qemu: apt install qemu-system-x86," \
-    "or name another by --qemu"
+[ -x "$qemu" ] || die "no QEMU at $qemu: install Debian's package of" \
+    "${qemu##*/}, or name another by --qemu"
 qemu=$(readlink -f "$qemu")
 build_id=$(readelf -n "$qemu" 2>/dev/null | sed -n 's/ *Build ID: //p')
 [ -n "$build_id" ] || die "$qemu has no build id"
@@ -213,7 +217,7 @@ configure() {
     rm -rf "$build"
     mkdir -p "$build"
     cd "$build" && "$tree/configure" --with-pkgversion="$pkgversion" \
-        --target-list=x86_64-softmmu --without-default-features \
+        --target-list="$cpu-softmmu" --without-default-features \
         --disable-docs --disable-download --disable-install-blobs \
         --disable-tools --disable-containers --disable-strip \
         --enable-modules --enable-tcg --enable-kvm --enable-plugins \

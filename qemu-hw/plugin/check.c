@@ -16,7 +16,7 @@
 #include "plugin.h"
 #include "source-id.h"
 
-/* A device class that every x86 QEMU has, and its PCI ids. */
+/* A device class that the QEMU of each architecture has, and its PCI ids. */
 #define FAKERNIC_KNOWN_TYPE     "pcie-root-port"
 #define FAKERNIC_KNOWN_VENDOR   0x1b36
 #define FAKERNIC_KNOWN_DEVICE   0x000c
