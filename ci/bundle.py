@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The bundle: one archive that runs on any x86_64 Linux with Python.
+"""The bundle: one archive that runs on any Linux of this architecture with Python.
 
   fakernic-lab          starts the launcher (ci/bundled)
   bundle.list           the size of each file, by which the launcher finds gaps
@@ -24,6 +24,8 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+from fakernic_lab.arches import HOST
+
 import image
 
 SRC = Path("/src")
@@ -31,10 +33,14 @@ BUILD = Path("/cache/build")
 OUT = Path("/cache/bundle")
 BUNDLED = SRC / "ci/bundled"
 LAB = SRC / "tests/lab"
-LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
-QEMU = Path("/usr/bin/qemu-system-x86_64")
+LIBRARIES = Path("/usr/lib") / HOST.triplet
+QEMU = Path("/usr/bin") / HOST.qemu
 SETPRIV = Path("/usr/bin/setpriv")
+# Files of BUNDLED -> their names in the bundle. @FACT@ in them is one of ci/arches.
+FILLED = {"README": "README", "fakernic-lab": "fakernic-lab", "setpriv": "bin/setpriv",
+          "qemu": f"bin/{HOST.wrapper}"}
 DEVICE = "fakernic-device.so"
+# Those that the architecture lacks are left out: only x86_64 needs SeaBIOS.
 FIRMWARE = ("seabios/*.bin", "qemu/kvmvapic.bin", "qemu/linuxboot*.bin",
             "qemu/multiboot*.bin", "qemu/pvh.bin", "qemu/efi-virtio.rom",
             "qemu/efi-e1000*.rom", "qemu/keymaps/*")
@@ -53,7 +59,7 @@ def version():
 
 
 def name():
-    return f"fakernic-lab-{version()}-x86_64"
+    return f"fakernic-lab-{version()}-{HOST.cpu}"
 
 
 def date():
@@ -92,7 +98,7 @@ def programs():
     """Name in the bundle -> file of the root, for QEMU and what it loads. A module
     that needs more libraries than QEMU itself is left out."""
     needed = linked(QEMU) | linked(SETPRIV) | linked(device())
-    found = {"qemu/qemu-system-x86_64": QEMU, "qemu/setpriv": SETPRIV}
+    found = {f"qemu/{HOST.qemu}": QEMU, "qemu/setpriv": SETPRIV}
     for module in sorted((LIBRARIES / "qemu").glob("*.so")):
         wanted = linked(module)
         if wanted is not None and wanted <= needed:
@@ -111,10 +117,6 @@ def own_parts(kernel):
              "lib/fakernic-lab": LAB / "fakernic-lab",
              "VERSION": SRC / "VERSION",
              "CHANGES": SRC / "CHANGES"}
-    for path in BUNDLED.iterdir():
-        if path.name != "README":
-            found[path.name if path.name == "fakernic-lab" else
-                  f"bin/{path.name}"] = path
     for path in (LAB / "fakernic_lab").rglob("*"):
         if path.suffix in (".py", ".lua", ".txt"):
             found[f"lib/{path.relative_to(LAB)}"] = path
@@ -123,7 +125,7 @@ def own_parts(kernel):
     for part in (f"vmlinuz-{kernel}", f"initrd-{kernel}", "base.erofs",
                  "payload.erofs"):
         found[f"images/{part}"] = image.IMAGES / part
-    for path in (image.IMAGES / "providers").glob("x86_64/*/*.so"):
+    for path in (image.IMAGES / "providers").glob(f"{HOST.name}/*/*.so"):
         found[f"images/{path.relative_to(image.IMAGES)}"] = path
     for path in (SRC / "LICENSES").iterdir():
         found[f"LICENSES/{path.name}"] = path
@@ -155,12 +157,19 @@ def package_lines(packages):
     return "".join(f"{line}\n" for line in sorted(set(shown.splitlines())))
 
 
+def filled(text):
+    """The text with the version and the facts of this architecture."""
+    for fact, value in {"VERSION": version(), **HOST._asdict()}.items():
+        text = text.replace(f"@{fact}@", value)
+    return text
+
+
 def texts(files, kernel):
     """Name in the bundle -> text, for files that are written here."""
-    readme = (BUNDLED / "README").read_text(encoding="utf-8")
     guest = image.guest_packages(image.first_stage(), "guest")
     return {
-        "README": readme.replace("@VERSION@", version()),
+        **{target: filled((BUNDLED / source).read_text(encoding="utf-8"))
+           for source, target in FILLED.items()},
         "PACKAGES": "# Debian packages: name, version, source, version of the "
         "source.\n\n# Programs, libraries and firmware in qemu:\n" +
         package_lines(packages_of(files.values())) +
@@ -243,7 +252,8 @@ def join(streams, target):
 def inputs():
     """Files of the checkout that go into it, whatever else was built."""
     return [SRC / "ci/bundle.py", BUNDLED, LAB / "fakernic-lab", LAB / "fakernic_lab",
-            SRC / "VERSION", SRC / "CHANGES", SRC / "LICENSES", SRC / "ci/versions"]
+            SRC / "VERSION", SRC / "CHANGES", SRC / "LICENSES", SRC / "ci/versions",
+            SRC / "ci/arches"]
 
 
 def build(step, digest, kernel):

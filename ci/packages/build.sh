@@ -34,7 +34,8 @@ old=$("$top/ci/versions.sh" kernel old)
 
 inputs() {
     cat "$here/inputs" |
-        sed -e 's/#.*//' -e '/^ *$/d' -e "s/@main@/$main/" -e "s/@old@/$old/"
+        sed -e 's/#.*//' -e '/^ *$/d' -e "s/@main@/$main/" -e "s/@old@/$old/" |
+        "$top/ci/arch.sh" --fill
 }
 
 # The files of an input, without byte code and editors' backup files.
@@ -50,13 +51,17 @@ contents() {
     [ -e "$status" ] || status=/var/lib/dpkg/status
     sha256sum <"$status"
     dpkg-query -W debhelper dkms dh-python build-essential
-    for input in ci/packages/build.sh VERSION "ci/packages/$name" $(inputs); do
+    for input in ci/packages/build.sh ci/arch.sh ci/arches VERSION "ci/packages/$name" $(inputs); do
         files_of "$input" | tr '\n' '\0' | xargs -0r sha256sum
     done
 }
 
 stage() {
-    cp -r "$here/debian" "$scratch/tree/debian"
+    mkdir "$scratch/tree/debian"
+    for file in "$here"/debian/*; do
+        "$top/ci/arch.sh" --fill <"$file" >"$scratch/tree/debian/${file##*/}"
+        chmod --reference="$file" "$scratch/tree/debian/${file##*/}"
+    done
     cd "$top"
     for input in $(inputs); do
         case $input in
