@@ -15,18 +15,17 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* The file: a control page per direction, then a ring per direction. */
-#define CONTROL_SIZE 4096U
-#define FILE_SIZE (2 * (CONTROL_SIZE + LINK_RING_SIZE))
+/* The file: a control area per direction, then a ring per direction. */
+#define FILE_SIZE (2 * (LINK_CONTROL_SIZE + LINK_RING_SIZE))
 /* The mapping has each ring twice in succession (ring.h). */
-#define MAP_SIZE (2 * (CONTROL_SIZE + 2 * LINK_RING_SIZE))
+#define MAP_SIZE (2 * (LINK_CONTROL_SIZE + 2 * LINK_RING_SIZE))
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define SIGNALS_AT_ONCE 16
 
-_Static_assert(LINK_RING_SIZE % CONTROL_SIZE == 0,
+_Static_assert(LINK_RING_SIZE % LINK_CONTROL_SIZE == 0,
                "a ring is mapped by whole pages");
-_Static_assert(sizeof(LinkControl) <= CONTROL_SIZE,
-               "the control words of a ring fit into one page");
+_Static_assert(sizeof(LinkControl) <= LINK_CONTROL_SIZE,
+               "the control words of a ring fit into its area");
 
 static bool map_at(uint8_t *place, size_t len, int memfd, off_t offset)
 {
@@ -43,11 +42,11 @@ static uint8_t *map_all(int memfd)
     if (map == MAP_FAILED) {
         return NULL;
     }
-    good = map_at(map, 2 * CONTROL_SIZE, memfd, 0);
+    good = map_at(map, 2 * LINK_CONTROL_SIZE, memfd, 0);
     for (unsigned i = 0; i < 4; i++) {
-        good = good && map_at(map + 2 * CONTROL_SIZE + i * LINK_RING_SIZE,
+        good = good && map_at(map + 2 * LINK_CONTROL_SIZE + i * LINK_RING_SIZE,
                               LINK_RING_SIZE, memfd,
-                              2 * CONTROL_SIZE + i / 2 * LINK_RING_SIZE);
+                              2 * LINK_CONTROL_SIZE + i / 2 * LINK_RING_SIZE);
     }
     if (!good) {
         munmap(map, MAP_SIZE);
@@ -66,11 +65,11 @@ static bool pair_map(LinkPair *pair, int memfd, unsigned side)
     if (!map) {
         return false;
     }
-    rings = map + 2 * CONTROL_SIZE;
+    rings = map + 2 * LINK_CONTROL_SIZE;
     pair->map = map;
-    pair->tx.control = (LinkControl *)(map + side * CONTROL_SIZE);
+    pair->tx.control = (LinkControl *)(map + side * LINK_CONTROL_SIZE);
     pair->tx.data = rings + side * 2 * LINK_RING_SIZE;
-    pair->rx.control = (LinkControl *)(map + !side * CONTROL_SIZE);
+    pair->rx.control = (LinkControl *)(map + !side * LINK_CONTROL_SIZE);
     pair->rx.data = rings + !side * 2 * LINK_RING_SIZE;
     return true;
 }

@@ -14,7 +14,9 @@
 #include "ring.h"
 
 #define LINK_MAGIC      "fakelink"
-#define LINK_VERSION    1U
+#define LINK_VERSION    2U
+/* Each part of the memory is whole pages: those of a host have up to 64 KiB. */
+#define LINK_CONTROL_SIZE   65536U
 
 typedef struct LinkHello {
     char magic[8];

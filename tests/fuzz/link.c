@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #define GUARD           4096U
-#define MEMORY_SIZE     (2 * (4096 + (off_t)LINK_RING_SIZE))
+#define MEMORY_SIZE     (2 * (LINK_CONTROL_SIZE + (off_t)LINK_RING_SIZE))
 #define MEMORY_SEALS    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 #define FUZZ_CHECK(condition)                                               \
@@ -317,7 +317,8 @@ static void step_file(Link *l, const FuzzRecord *r)
         break;
     default:    /* a hole: shared bytes become 0, private state stays */
         fallocate(l->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  2 * 4096 + r->e % 256U * 4096, 4096 * (1 + r->b));
+                  2 * LINK_CONTROL_SIZE + r->e % 256U * 4096,
+                  4096 * (1 + r->b));
         break;
     }
 }

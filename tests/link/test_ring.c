@@ -490,7 +490,7 @@ static void only_sealed_memory_is_accepted(void)
     REQUIRE(plain >= 0 && good >= 0);
     CHECK(link_pair_adopt(&b, -1) != NULL);
     CHECK(link_pair_adopt(&b, STDIN_FILENO) != NULL);
-    CHECK(!ftruncate(plain, 2 * (4096 + LINK_RING_SIZE)));
+    CHECK(!ftruncate(plain, 2 * (LINK_CONTROL_SIZE + LINK_RING_SIZE)));
     CHECK(link_pair_adopt(&b, plain) != NULL);
     CHECK(!fcntl(plain, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW |
                                      F_SEAL_SEAL));
@@ -511,7 +511,7 @@ static int make_memory(off_t size, int seals)
     return fd;
 }
 
-#define MEMORY_SIZE (2 * (4096 + (off_t)LINK_RING_SIZE))
+#define MEMORY_SIZE (2 * (LINK_CONTROL_SIZE + (off_t)LINK_RING_SIZE))
 #define MEMORY_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x10
