@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/driver.h>
+#include <util/mmio.h>
 
 #include "fakernic/doorbell.h"
 #include "table.h"
@@ -62,7 +63,12 @@ fakernic_clock_ns(const struct fakernic_context *context)
 {
 	const struct fakernic_clock_page *page = context->clock_page;
 
+#if SIZEOF_LONG == 8
+	return le64toh(mmio_read64_le(&page->time_ns));
+#else
+	/* There mmio.h has no read of 64 bits. */
 	return le64toh(*(const volatile __le64 *)&page->time_ns);
+#endif
 }
 
 /* The device is gone: see fakernic_check_if_gone(). */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Device memory: pages of a BAR that the kernel allocates and that are mapped
- * here, so that copying needs no command. Copies use words of four bytes. Their
- * range is checked because the mapping is larger than the allocation.
+ * here, so that copying needs no command. Copies use words of four bytes, by
+ * mmio.h: s390x reaches a BAR by instructions of its own. Their range is
+ * checked because the mapping is larger than the allocation.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,14 +35,14 @@ static int fakernic_memcpy_to_dm(struct ibv_dm *ibdm, uint64_t offset,
 {
 	struct fakernic_dm *dm = fakernic_to_dm(ibdm);
 	const uint8_t *bytes = from;
-	uint32_t word;
+	__le32 word;			/* bytes in the order of memory */
 	size_t i;
 
 	if (!fakernic_dm_range_ok(dm, offset, length))
 		return EINVAL;
 	for (i = 0; i < length; i += sizeof(word)) {
 		memcpy(&word, bytes + i, sizeof(word));
-		*(volatile uint32_t *)(dm->map + offset + i) = word;
+		mmio_write32_le(dm->map + offset + i, word);
 	}
 	/*
 	 * The data before the doorbell of a request that reads it. The device
@@ -56,7 +57,7 @@ static int fakernic_memcpy_from_dm(void *to, struct ibv_dm *ibdm,
 {
 	struct fakernic_dm *dm = fakernic_to_dm(ibdm);
 	uint8_t *bytes = to;
-	uint32_t word;
+	__le32 word;
 	size_t i;
 
 	if (!fakernic_dm_range_ok(dm, offset, length))
@@ -67,7 +68,7 @@ static int fakernic_memcpy_from_dm(void *to, struct ibv_dm *ibdm,
 	 */
 	udma_from_device_barrier();
 	for (i = 0; i < length; i += sizeof(word)) {
-		word = *(volatile uint32_t *)(dm->map + offset + i);
+		word = mmio_read32_le(dm->map + offset + i);
 		memcpy(bytes + i, &word, sizeof(word));
 	}
 	return 0;
