@@ -35,6 +35,13 @@
 	 FAKERNIC_FEATURE_BLOCK_MCAST_LB |				\
 	 FAKERNIC_ODP_FEATURE)
 
+/*
+ * Their operands in memory are little-endian numbers. Programs on a big-endian
+ * CPU have numbers in its byte order, so they get no atomics.
+ */
+#define FAKERNIC_LITTLE_ENDIAN_FEATURES					\
+	(FAKERNIC_FEATURE_ATOMIC | FAKERNIC_FEATURE_ATOMIC_MASKED)
+
 /* The Ethernet port and rdma_cm need these. */
 #define FAKERNIC_NEEDED_FEATURES					\
 	(FAKERNIC_FEATURE_RC | FAKERNIC_FEATURE_UD |			\
@@ -108,6 +115,8 @@ int fakernic_negotiate(struct fakernic_dev *dev)
 		return -ENODEV;
 	}
 	dev->features = offered & FAKERNIC_DRIVER_FEATURES;
+	if (IS_ENABLED(CONFIG_CPU_BIG_ENDIAN))
+		dev->features &= ~FAKERNIC_LITTLE_ENDIAN_FEATURES;
 	fakernic_write(dev, FAKERNIC_REG_DRIVER_FEATURES_LO,
 		       lower_32_bits(dev->features));
 	fakernic_write(dev, FAKERNIC_REG_DRIVER_FEATURES_HI,
