@@ -109,7 +109,7 @@ def container(target, when):
         sums.append(f"sha256:{sha256(data)}")
         blobs.append(oci.add(gzip.compress(data, 6, mtime=0), "layer.v1.tar+gzip"))
     config = {
-        "architecture": "amd64", "os": "linux", "created": made,
+        "architecture": bundle.HOST.debian, "os": "linux", "created": made,
         "config": {"Entrypoint": ["/fakernic/fakernic-lab"], "Cmd": ["--help"],
                    "WorkingDir": "/work",
                    "Env": ["PATH=/fakernic:/usr/sbin:/usr/bin:/sbin:/bin"]},
@@ -152,7 +152,7 @@ def bundled_packages():
                 break
     lines = [line.split() for line in text.splitlines()
              if line and not line.startswith("#")]
-    return sorted({(words[0], words[1], "amd64") for words in lines})
+    return sorted({(words[0], words[1], bundle.HOST.debian) for words in lines})
 
 
 def spdx_id(*words):
