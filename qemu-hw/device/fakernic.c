@@ -537,7 +537,7 @@ static void fakernic_costs_init(Object *obj, FakernicCosts *costs)
                                     "for tests: us that the next step wastes");
 }
 
-static void fakernic_instance_init(Object *obj)
+static void fakernic_function_init(Object *obj)
 {
     fakernic_costs_init(obj, &FAKERNIC(obj)->costs);
     FAKERNIC(obj)->faults.rules.command = fakernic_cmd_number;
@@ -553,6 +553,10 @@ static void fakernic_instance_init(Object *obj)
     object_property_set_description(obj, "x-longest-turn",
                                     "for tests: the most work of one turn so "
                                     "far");
+}
+
+static void fakernic_instance_init(Object *obj)
+{
     device_add_bootindex_property(obj, &FAKERNIC(obj)->conf.bootindex,
                                   "bootindex", "/ethernet-phy@0", DEVICE(obj));
 }
@@ -604,12 +608,24 @@ static const Property fakernic_properties[] = {
                        UINT64_MAX),
 };
 
+typedef struct FakernicDescription {
+    const char *name;
+    const char *text;
+} FakernicDescription;
+
+static void fakernic_describe(ObjectClass *class,
+                              const FakernicDescription *descriptions,
+                              unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        object_class_property_set_description(class, descriptions[i].name,
+                                              descriptions[i].text);
+    }
+}
+
 static void fakernic_describe_properties(ObjectClass *class)
 {
-    static const struct {
-        const char *name;
-        const char *text;
-    } descriptions[] = {
+    static const FakernicDescription descriptions[] = {
         { "link", "in place of netdev: a folder; all devices on this host that "
                   "name it are joined by shared memory" },
         { "uars", "doorbell pages, one per user context (2 to 65536)" },
@@ -643,6 +659,14 @@ static void fakernic_describe_properties(ObjectClass *class)
         { "x-interface-version", "for tests of drivers: claim another version "
                                  "of the interface" },
         { "x-feature-mask", "for tests of drivers: offer only these features" },
+    };
+
+    fakernic_describe(class, descriptions, ARRAY_SIZE(descriptions));
+}
+
+static void fakernic_describe_inspection(ObjectClass *class)
+{
+    static const FakernicDescription descriptions[] = {
         { "x-recorder", "what led to the first error, of QPs only if none was "
                         "fatal; or what was last" },
         { "x-recorder-now", "what was last, whatever error there was" },
@@ -652,31 +676,23 @@ static void fakernic_describe_properties(ObjectClass *class)
         { "x-fault", "fault rules, \"at=rx nth=3 do=drop; ...\"" },
     };
 
-    for (unsigned i = 0; i < ARRAY_SIZE(descriptions); i++) {
-        object_class_property_set_description(class, descriptions[i].name,
-                                              descriptions[i].text);
-    }
+    fakernic_describe(class, descriptions, ARRAY_SIZE(descriptions));
 }
 
-static void fakernic_class_init(ObjectClass *class, FakernicClassData *data)
+static void fakernic_function_class_init(ObjectClass *class,
+                                         FakernicClassData *data)
 {
     DeviceClass *dc = DEVICE_CLASS(class);
     PCIDeviceClass *pc = PCI_DEVICE_CLASS(class);
     ResettableClass *rc = RESETTABLE_CLASS(class);
 
-    pc->realize = fakernic_realize;
-    pc->exit = fakernic_exit;
     pc->config_write = fakernic_write_config;
     pc->vendor_id = FAKERNIC_PCI_VENDOR_ID;
-    pc->device_id = FAKERNIC_PCI_DEVICE_ID;
     pc->subsystem_vendor_id = FAKERNIC_PCI_VENDOR_ID;
-    pc->subsystem_id = FAKERNIC_PCI_DEVICE_ID;
     pc->revision = FAKERNIC_PCI_REVISION;
     pc->class_id = PCI_CLASS_NETWORK_ETHERNET;
     rc->phases.hold = fakernic_reset_hold;
-    dc->desc = "fakernic RoCEv2 network interface";
     dc->vmsd = &fakernic_vmstate;
-    device_class_set_props(dc, fakernic_properties);
     object_class_property_add_str(class, "x-recorder", fakernic_get_recorder,
                                   NULL);
     object_class_property_add_str(class, "x-recorder-now",
@@ -688,25 +704,48 @@ static void fakernic_class_init(ObjectClass *class, FakernicClassData *data)
     object_class_property_add_str(class, "x-ring", fakernic_get_look,
                                   fakernic_set_look);
     fakernic_add_queries(class);
-    fakernic_describe_properties(class);
+    fakernic_describe_inspection(class);
     set_bit(DEVICE_CATEGORY_NETWORK, dc->categories);
 }
 
-static const TypeInfo fakernic_info = {
-    .name = TYPE_FAKERNIC,
+static void fakernic_class_init(ObjectClass *class, FakernicClassData *data)
+{
+    DeviceClass *dc = DEVICE_CLASS(class);
+    PCIDeviceClass *pc = PCI_DEVICE_CLASS(class);
+
+    pc->realize = fakernic_realize;
+    pc->exit = fakernic_exit;
+    pc->device_id = FAKERNIC_PCI_DEVICE_ID;
+    pc->subsystem_id = FAKERNIC_PCI_DEVICE_ID;
+    dc->desc = "fakernic RoCEv2 network interface";
+    device_class_set_props(dc, fakernic_properties);
+    fakernic_describe_properties(class);
+}
+
+static const TypeInfo fakernic_function_info = {
+    .name = TYPE_FAKERNIC_FUNCTION,
     .parent = TYPE_PCI_DEVICE,
+    .abstract = true,
     .instance_size = sizeof(FakernicState),
-    .instance_init = fakernic_instance_init,
+    .instance_init = fakernic_function_init,
     .instance_finalize = fakernic_finalize,
-    .class_init = fakernic_class_init,
+    .class_init = fakernic_function_class_init,
     .interfaces = (InterfaceInfo[]) {
         { INTERFACE_PCIE_DEVICE },
         { }
     },
 };
 
+static const TypeInfo fakernic_info = {
+    .name = TYPE_FAKERNIC,
+    .parent = TYPE_FAKERNIC_FUNCTION,
+    .instance_init = fakernic_instance_init,
+    .class_init = fakernic_class_init,
+};
+
 static void fakernic_register_types(void)
 {
+    type_register_static(&fakernic_function_info);
     type_register_static(&fakernic_info);
 }
 

@@ -70,8 +70,14 @@ enum {
     FAKERNIC_HELD_DEAD = 1 << 5,        /* a fault rule took it off the bus */
 };
 
+/*
+ * The QOM types. A function is one PCI function of a card and a whole NIC of
+ * its own. The abstract type has what all functions have; "fakernic" is the
+ * physical function (PF), which users create.
+ */
+#define TYPE_FAKERNIC_FUNCTION "fakernic-function"
 #define TYPE_FAKERNIC "fakernic"
-OBJECT_DECLARE_SIMPLE_TYPE(FakernicState, FAKERNIC)
+DECLARE_INSTANCE_CHECKER(FakernicState, FAKERNIC, TYPE_FAKERNIC_FUNCTION)
 
 /* The budget of a turn, and how much of it is used (budget.h). */
 typedef struct FakernicBudget {

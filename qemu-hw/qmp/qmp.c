@@ -24,7 +24,7 @@
 #include "qom/object.h"
 #include "../device/watch/qmp.h"
 
-#define FAKERNIC_TYPE           "fakernic"
+#define FAKERNIC_TYPE           "fakernic-function"
 #define FAKERNIC_QMP_COUNT      8192        /* default number of objects */
 
 /*

@@ -489,7 +489,8 @@ PLUGGED = re.compile(r'\bfakernic_(?:is_plugged|enter|is_there)\(')
 # Functions that need not check: the end of the device, QOM's type functions, and a callback
 # of the engine.
 NO_DOORS = ('fakernic_end', 'fakernic_end_some', 'fakernic_exit',
-            'fakernic_finalize', 'fakernic_instance_init',
+            'fakernic_finalize', 'fakernic_function_init',
+            'fakernic_instance_init', 'fakernic_function_class_init',
             'fakernic_class_init', 'fakernic_register_types',
             'fakernic_engine_trace')
 
