@@ -73,7 +73,8 @@ def llvm_cov(programs):
     result = subprocess.run(
         ["llvm-cov", "export", "-format=text", f"-instr-profile={profile}",
          str(programs[0]), *objects, "-sources",
-         str(ENGINE), str(ENGINE.parent / "fault")],
+         str(ENGINE), str(ENGINE.parent / "fault"),
+         str(ENGINE.parent / "eswitch")],
         check=True, stdout=subprocess.PIPE)
     files = json.loads(result.stdout)["data"][0]["files"]
     return sorted(files, key=lambda entry: entry["filename"])

@@ -93,7 +93,7 @@ hook() {
 }
 
 target=$qemu/hw/net/fakernic
-parts=$(cd "$here" && find device fault link qmp roce -type d)
+parts=$(cd "$here" && find device eswitch fault link qmp roce -type d)
 for part in $parts; do
     mirror "$here/$part" "$target/$part" $(sources "$here/$part")
 done

@@ -264,6 +264,28 @@ def engine_headers_alone(tree):
     return problems
 
 
+SWITCH = 'qemu-hw/eswitch'
+
+
+def switch_alone(tree):
+    """the embedded switch includes its own header, interface headers and libc only"""
+    own = {path.name for path in tree.path(SWITCH).glob('*.h')}
+    problems = []
+    for path in sorted(tree.path(SWITCH).glob('*.[ch]')):
+        problems += [(path.name, f'{SWITCH}/{path.name} includes {name}')
+                     for name in re.findall(r'^#include "(.*)"', path.read_text('utf-8'),
+                                            re.M)
+                     if name not in own and not name.startswith('fakernic/')]
+        said = subprocess.run(
+            ['gcc', '-std=c11', '-Wall', '-Wextra', '-Werror', '-fsyntax-only',
+             '-I', tree.path(HW_INCLUDE), '-I', path.parent, '-x', 'c', '-'],
+            input=f'#include "{path.name}"\n', capture_output=True, text=True,
+            check=False)
+        if said.returncode:
+            problems.append((path.name, f'{path.name}: {said.stderr}'))
+    return problems
+
+
 # ---- documents ---------------------------------------------------------------
 
 def anchors(text):
@@ -391,7 +413,7 @@ def unit_map(tree):
     folder = tree.path('tests/unit')
     rows = dict(re.findall(r'^\| ([\w/]+)\.c \| (.*) \|$',
                            tree.read('tests/unit/README.md'), re.M))
-    own = {*callgraph.sources(tree, callgraph.ENGINE), 'fault/rules'}
+    own = {*callgraph.sources(tree, callgraph.ENGINE), 'fault/rules', 'eswitch/eswitch'}
     return ([(name, f'tests/unit/README.md has no {name}.c')
              for name in sorted(own - set(rows))] +
             [(name, f'tests/unit/README.md: {name}.c is no more')
@@ -547,7 +569,7 @@ def names_apart(tree):
 # Folder -> maximum depth of nested headers below its C files, including those of
 # firmware-spec.
 DEPTH = {callgraph.ENGINE: 6, callgraph.DEVICE: 7, 'qemu-hw/link': 6,
-         callgraph.DRIVER: 7}
+         SWITCH: 6, callgraph.DRIVER: 7}
 INCLUDE_FOLDERS = (HW_INCLUDE, 'qemu-hw/roce', 'kernel-driver',
                    'kernel-driver/uapi')
 
@@ -723,9 +745,9 @@ def tests_named(tree):
 
 
 LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
-        fields_written, engine_headers_alone,
+        fields_written, engine_headers_alone, switch_alone,
         *(contracts(folder) for folder in (
-            callgraph.ENGINE, callgraph.DEVICE, 'qemu-hw/fault',
+            callgraph.ENGINE, callgraph.DEVICE, 'qemu-hw/fault', SWITCH,
             callgraph.DRIVER, callgraph.PROVIDER)),
         formatted, columns, schema_comments, checkpatch, function_length,
         parameter_count, no_todo, document_links, recipe_files, readme_length,

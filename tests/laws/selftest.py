@@ -259,7 +259,7 @@ def planted_write(struct, field):
 
 def without_contract(header):
     folder = next(folder for folder in (
-        callgraph.ENGINE, callgraph.DEVICE, 'qemu-hw/fault',
+        callgraph.ENGINE, callgraph.DEVICE, 'qemu-hw/fault', laws.SWITCH,
         callgraph.DRIVER, callgraph.PROVIDER) if Path(header).is_relative_to(folder))
     return planted(laws.contracts(folder), header, '\n#endif',
                    '\n\nvoid planted(void);\n#endif', 'planted')
@@ -286,9 +286,12 @@ TESTS = (
             'rate -> roce'),
     planted(laws.engine_headers_alone, 'qemu-hw/roce/rate.h',
             '#endif', 'RoceSendq planted;\n#endif', 'rate.h'),
+    planted(laws.switch_alone, 'qemu-hw/eswitch/eswitch.c', '#include "eswitch.h"',
+            '#include "eswitch.h"\n#include "../roce/ether.h"', 'eswitch.c'),
     without_contract('qemu-hw/roce/rate.h'),
     without_contract('qemu-hw/device/queue/ring.h'),
     without_contract('qemu-hw/fault/rules.h'),
+    without_contract('qemu-hw/eswitch/eswitch.h'),
     without_contract('kernel-driver/rdma/pd.h'),
     without_contract('rdma-provider/pd.h'),
     badly_formatted('qemu-hw/roce/toeplitz.c', '{\n    ', '{\n      '),
