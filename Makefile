@@ -11,6 +11,7 @@ BUILD := $(ENTER) ci/build.py
 	test-recipes test-intree test-qemu-versions test-reproductions test-debug-kernel \
 	test-failing soak fuzz \
 	docs documents coverage shell bench bench-compare bench-engine bench-rules \
+	bench-wire \
 	root build-qemu build-rdma-core build-driver build-image build-x86_64 build-arm64 build-riscv64 build \
 	packages bundle test-bundle release test-release clean distclean
 
@@ -83,6 +84,7 @@ help:
 	@echo '                     BENCH=--short: most of one; BENCH=--quick: minutes'
 	@echo 'make bench-compare   measure the device of OLD=REV and of this checkout'
 	@echo 'make bench-engine    measure the engine alone: half a minute'
+	@echo 'make bench-wire      measure wires between two devices without guests: a minute'
 	@echo 'make bench-rules     what fault rules cost a connection: two minutes'
 	@echo 'make docs            all documents as one site with a search: docs/ of the'
 	@echo '                     cache'
@@ -299,6 +301,10 @@ bench-compare: root
 bench-engine: root
 	@$(ENTER) make -s -C tests/bench -f engine.mk \
 		BUILD=/cache/build/bench-engine
+
+bench-wire: root
+	@$(BUILD) qemu
+	@$(ENTER) tests/bench/wire.sh
 
 bench-rules: root
 	@$(BUILD) --together qemu-plugin image

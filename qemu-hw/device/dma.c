@@ -48,6 +48,7 @@ bool fakernic_dma_read(void *host, uint64_t address, void *buf, size_t len,
     const FakernicHit *hit;
 
     fakernic_dma_count(s, len);
+    s->activity.did[FAKERNIC_DID_DMA_READ]++;
     hit = fakernic_gate_dma_read(s, address, len, why);
     if (fakernic_gate_fails(hit) ||
         !fakernic_dma_peek(s, address, buf, len)) {
@@ -68,6 +69,7 @@ static void *fakernic_dma_map(FakernicState *s, uint64_t address, size_t *len)
     void *p = pci_dma_map(PCI_DEVICE(s), address, &mapped,
                           DMA_DIRECTION_FROM_DEVICE);
 
+    s->activity.did[FAKERNIC_DID_DMA_MAP]++;
     if (!p) {
         return NULL;
     }
@@ -167,6 +169,7 @@ bool fakernic_dma_write(void *host, uint64_t address, const void *buf,
     size_t part = len;
 
     fakernic_dma_count(s, len);
+    s->activity.did[FAKERNIC_DID_DMA_WRITE]++;
     hit = fakernic_gate_dma_write(s, address, &buf, &part, why);
     return fakernic_dma_store(s, address, buf, part) &&
            (!fakernic_gate_fails(hit) ||
@@ -193,6 +196,7 @@ bool fakernic_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     uint64_t *word;
 
     fakernic_dma_count(s, len);
+    s->activity.did[FAKERNIC_DID_DMA_ATOMIC]++;
     if (fakernic_gate_fails(hit)) {
         return fakernic_dma_failed(s, address, 8, true);
     }

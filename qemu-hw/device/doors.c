@@ -72,6 +72,7 @@ static void fakernic_give_turn(FakernicState *s)
 
     fakernic_budget_renew(s);
     s->kicked = false;
+    s->activity.did[FAKERNIC_DID_TURN]++;
     do {
         s->working++;
         more = fakernic_turn(s);
@@ -244,7 +245,10 @@ static void fakernic_run_deferred(FakernicState *s)
 
 static void fakernic_bottom_half(void *opaque)
 {
-    fakernic_run_deferred(opaque);
+    FakernicState *s = opaque;
+
+    s->activity.did[FAKERNIC_DID_BOTTOM_HALF]++;
+    fakernic_run_deferred(s);
 }
 
 /* ---- the guest ----------------------------------------------------------- */
@@ -252,8 +256,11 @@ static void fakernic_bottom_half(void *opaque)
 static uint64_t fakernic_register_read(void *opaque, hwaddr offset,
                                        unsigned size)
 {
-    return fakernic_is_plugged(opaque)
-               ? fakernic_register_load(opaque, offset, size)
+    FakernicState *s = opaque;
+
+    s->activity.register_loads[MIN(offset, FAKERNIC_REG_END) / 4]++;
+    return fakernic_is_plugged(s)
+               ? fakernic_register_load(s, offset, size)
                : MAKE_64BIT_MASK(0, 8 * size);
 }
 
@@ -262,6 +269,7 @@ static void fakernic_register_write(void *opaque, hwaddr offset,
 {
     FakernicState *s = opaque;
 
+    s->activity.register_stores[MIN(offset, FAKERNIC_REG_END) / 4]++;
     if (s->held & FAKERNIC_HELD_STOPPED) {
         /* Another device's DMA: vCPUs stop before the device does. */
         FAKERNIC_GUEST_ERR("register store while the VM is stopped");
@@ -284,9 +292,28 @@ const MemoryRegionOps fakernic_register_door = {
 static uint64_t fakernic_doorbell_read(void *opaque, hwaddr offset,
                                        unsigned size)
 {
-    return fakernic_is_plugged(opaque)
-               ? fakernic_doorbell_load(opaque, offset, size)
+    FakernicState *s = opaque;
+
+    s->activity.did[FAKERNIC_DID_DOORBELL_LOAD]++;
+    return fakernic_is_plugged(s)
+               ? fakernic_doorbell_load(s, offset, size)
                : MAKE_64BIT_MASK(0, 8 * size);
+}
+
+static FakernicDid fakernic_doorbell_at(hwaddr offset)
+{
+    switch (offset % FAKERNIC_PAGE_SIZE) {
+    case FAKERNIC_DOORBELL_SQ:
+        return FAKERNIC_DID_DOORBELL_SQ;
+    case FAKERNIC_DOORBELL_CQ_ARM:
+        return FAKERNIC_DID_DOORBELL_CQ_ARM;
+    case FAKERNIC_DOORBELL_EQ:
+        return FAKERNIC_DID_DOORBELL_EQ;
+    case FAKERNIC_DOORBELL_POLL:
+        return FAKERNIC_DID_DOORBELL_POLL;
+    default:
+        return FAKERNIC_DID_DOORBELL_OTHER;
+    }
 }
 
 static void fakernic_doorbell_write(void *opaque, hwaddr offset, uint64_t word,
@@ -294,6 +321,7 @@ static void fakernic_doorbell_write(void *opaque, hwaddr offset, uint64_t word,
 {
     FakernicState *s = opaque;
 
+    s->activity.did[fakernic_doorbell_at(offset)]++;
     if (fakernic_enter(s)) {
         fakernic_doorbell_store(s, offset, word, size);
         fakernic_leave(s);
@@ -316,7 +344,10 @@ static const MemoryRegionOps *fakernic_table_ops, *fakernic_pending_ops;
 
 static uint64_t fakernic_table_read(void *opaque, hwaddr offset, unsigned size)
 {
-    return fakernic_is_plugged(opaque)
+    FakernicState *s = opaque;
+
+    s->activity.did[FAKERNIC_DID_MSIX]++;
+    return fakernic_is_plugged(s)
                ? fakernic_table_ops->read(opaque, offset, size)
                : MAKE_64BIT_MASK(0, 8 * size);
 }
@@ -324,7 +355,10 @@ static uint64_t fakernic_table_read(void *opaque, hwaddr offset, unsigned size)
 static void fakernic_table_write(void *opaque, hwaddr offset, uint64_t value,
                                  unsigned size)
 {
-    if (fakernic_is_plugged(opaque)) {
+    FakernicState *s = opaque;
+
+    s->activity.did[FAKERNIC_DID_MSIX]++;
+    if (fakernic_is_plugged(s)) {
         fakernic_table_ops->write(opaque, offset, value, size);
     }
 }

@@ -113,9 +113,18 @@ static void fakernic_reset_hold(Object *obj, ResetType type)
     }
 }
 
+static uint32_t fakernic_read_config(PCIDevice *pci, uint32_t address, int len)
+{
+    if (fakernic_is_plugged(FAKERNIC(pci))) {
+        FAKERNIC(pci)->activity.did[FAKERNIC_DID_CONFIG_LOAD]++;
+    }
+    return pci_default_read_config(pci, address, len);
+}
+
 static void fakernic_write_config(PCIDevice *pci, uint32_t address,
                                   uint32_t value, int len)
 {
+    FAKERNIC(pci)->activity.did[FAKERNIC_DID_CONFIG_STORE]++;
     pci_default_write_config(pci, address, value, len);
     /* Unmasking sends pending messages; one may have unplugged the device. */
     if (fakernic_is_plugged(FAKERNIC(pci))) {
@@ -686,6 +695,7 @@ static void fakernic_function_class_init(ObjectClass *class,
     PCIDeviceClass *pc = PCI_DEVICE_CLASS(class);
     ResettableClass *rc = RESETTABLE_CLASS(class);
 
+    pc->config_read = fakernic_read_config;
     pc->config_write = fakernic_write_config;
     pc->vendor_id = FAKERNIC_PCI_VENDOR_ID;
     pc->subsystem_vendor_id = FAKERNIC_PCI_VENDOR_ID;

@@ -57,6 +57,7 @@
 #include "queue/types.h"
 #include "watch/objects.h"
 #include "watch/record.h"
+#include "watch/stats.h"
 #include "table.h"
 #include "../link/link.h"
 
@@ -148,6 +149,7 @@ struct FakernicState {
     FakernicRecorder recorder;  /* watch/record.h */
     FakernicLook look;          /* watch/rings.h */
     FakernicWindow window;      /* watch/objects.h */
+    FakernicActivity activity;  /* watch/stats.h */
     char *dump;                 /* text of the last DUMP command, or NULL */
     char *fault_refused;        /* error of the last FAULT command, or NULL */
 

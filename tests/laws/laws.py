@@ -488,7 +488,7 @@ HANDED_DOWN = {('clock', 'timer_new_ns'), ('fakernic', 'memory_region_init_io'),
                ('persist', 'thread_pool_submit_aio'),
                ('vcpus', 'async_run_on_cpu'),
                *(('fakernic', way) for way in (
-                   'realize', 'exit', 'config_write', 'phases.hold',
+                   'realize', 'exit', 'config_read', 'config_write', 'phases.hold',
                    'object_property_add_uint32_ptr',
                    'object_class_property_add', 'object_class_property_add_str',
                    'object_class_property_add_bool'))}

@@ -355,7 +355,7 @@ TESTS = (
             '\tstruct fakernic_cqe *cqe = NULL;\n\tint work', 'channel'),
     planted(laws.ways_in, 'qemu-hw/device/fakernic.c',
             'pc->exit = fakernic_exit;',
-            'pc->exit = fakernic_exit;\n    pc->config_read = fakernic_exit;',
+            'pc->exit = fakernic_exit;\n    dc->unrealize = fakernic_exit;',
             'fakernic'),
     planted(laws.doors_gated, 'qemu-hw/device/doors.c',
             '    if (fakernic_enter(s)) {\n        fakernic_clock_fired(s);',

@@ -76,7 +76,7 @@ def test_inspection_and_faults(plugin):
     path = "/machine/peripheral/card"
     commands = [{"execute": "qmp_capabilities"}]
     for name in ("x-state", "x-qps", "x-cqs", "x-srqs", "x-eqs", "x-keys",
-                 "x-gids", "x-flows", "x-counters"):
+                 "x-gids", "x-flows", "x-counters", "x-activity"):
         commands.append({"execute": "qom-get", "arguments": {
             "path": path, "property": name}})
     refused = {"x-ring": ("sq 17", "there is no sq 17"),
@@ -102,10 +102,10 @@ def test_inspection_and_faults(plugin):
     assert all(why in error for (_, why), error in
                zip(refused.values(), errors)), errors
     returned = [answer["return"] for answer in answers if "return" in answer]
-    seen = [json.loads(text) for text in returned[1:10]]
+    seen = [json.loads(text) for text in returned[1:11]]
     assert seen[0]["qp"]["limit"] == 4096 and seen[1:8] == [[]] * 7
-    assert seen[8][0]["counter"] == 0
-    assert returned[11].startswith("id=a at=device do=aer severity=correctable")
+    assert seen[8][0]["counter"] == 0 and seen[9]["interrupt"] == 0
+    assert returned[12].startswith("id=a at=device do=aer severity=correctable")
 
 
 def test_children_are_left_alone(plugin, tmp_path):

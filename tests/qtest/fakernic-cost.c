@@ -1225,6 +1225,295 @@ static void test_cost_short_frames(void)
     cost_stop(&n, "a flood of short frames");
 }
 
+/* ---- messages ---------------------------------------------------------- */
+
+#define COST_MESSAGES 16
+/* DMAs of all messages together that depend on when a turn ends. */
+#define COST_MORE 2
+
+/* What one device did: x-activity, and the frames that it sent. */
+typedef struct CostCounts {
+    uint64_t sends, arms, events;       /* doorbells */
+    uint64_t others;                    /* all other accesses by the guest */
+    uint64_t interrupts, reads, writes, maps, frames;
+} CostCounts;
+
+static QObject *cost_query(Machine *m, unsigned nic, const char *property)
+{
+    g_autofree char *path = g_strdup_printf("/machine/peripheral/nic%u", nic);
+    QDict *reply = qtest_qmp(m->qts, "{ 'execute': 'qom-get', 'arguments': {"
+                             " 'path': %s, 'property': %s } }", path, property);
+    QObject *found = qobject_from_json(qdict_get_str(reply, "return"),
+                                       &error_abort);
+
+    qobject_unref(reply);
+    return found;
+}
+
+static bool cost_is_other_access(const char *name)
+{
+    return g_str_has_prefix(name, "load-") ||
+           g_str_has_prefix(name, "store-") ||
+           g_str_has_prefix(name, "config-") || !strcmp(name, "msix") ||
+           !strcmp(name, "doorbell-poll") || !strcmp(name, "doorbell-other") ||
+           !strcmp(name, "doorbell-load");
+}
+
+static CostCounts cost_counts(Machine *m, unsigned nic)
+{
+    QDict *did = qobject_to(QDict, cost_query(m, nic, "x-activity"));
+    QList *sets = qobject_to(QList, cost_query(m, nic, "x-counters"));
+    CostCounts counts = {
+        .sends = qdict_get_int(did, "doorbell-sq"),
+        .arms = qdict_get_int(did, "doorbell-cq-arm"),
+        .events = qdict_get_int(did, "doorbell-eq"),
+        .interrupts = qdict_get_int(did, "interrupt"),
+        .reads = qdict_get_int(did, "dma-read"),
+        .writes = qdict_get_int(did, "dma-write") +
+                  qdict_get_int(did, "dma-atomic"),
+        .maps = qdict_get_int(did, "dma-map"),
+        .frames = qdict_get_int(qobject_to(QDict, qlist_peek(sets)),
+                                "tx_frames"),
+    };
+
+    for (const QDictEntry *e = qdict_first(did); e; e = qdict_next(did, e)) {
+        if (cost_is_other_access(qdict_entry_key(e))) {
+            counts.others += qdict_get_int(did, qdict_entry_key(e));
+        }
+    }
+    qobject_unref(did);
+    qobject_unref(sets);
+    return counts;
+}
+
+static CostCounts cost_since(Machine *m, unsigned nic, const CostCounts *then)
+{
+    const CostCounts now = cost_counts(m, nic);
+
+    return (CostCounts) {
+        .sends = now.sends - then->sends,
+        .arms = now.arms - then->arms,
+        .events = now.events - then->events,
+        .others = now.others - then->others,
+        .interrupts = now.interrupts - then->interrupts,
+        .reads = now.reads - then->reads,
+        .writes = now.writes - then->writes,
+        .maps = now.maps - then->maps,
+        .frames = now.frames - then->frames,
+    };
+}
+
+/* An operation, and the most that a message of it may cost: DMAs and frames of
+ * the requester, then of the responder. */
+typedef struct CostOf {
+    const char *name;
+    uint8_t opcode, completion;
+    uint32_t size;
+    unsigned reads, writes, frames, far_reads, far_writes, far_frames;
+} CostOf;
+
+/* With a path MTU of 1,024 bytes. A requester reads WQE and payload, and writes
+ * a CQE and the answer. A responder reads the producer index of its receive
+ * queue for the credits of each ACK. */
+static const CostOf cost_of[] = {
+    { "WRITE of 8", FAKERNIC_SQ_RDMA_WRITE, FAKERNIC_CQE_RDMA_WRITE, 8,
+      2, 1, 1, 1, 1, 1 },
+    { "WRITE of 4096", FAKERNIC_SQ_RDMA_WRITE, FAKERNIC_CQE_RDMA_WRITE, 4096,
+      5, 1, 4, 1, 4, 1 },
+    { "SEND of 8", FAKERNIC_SQ_SEND, FAKERNIC_CQE_SEND, 8,
+      2, 1, 1, 3, 2, 1 },
+    { "READ of 8", FAKERNIC_SQ_RDMA_READ, FAKERNIC_CQE_RDMA_READ, 8,
+      1, 2, 1, 2, 0, 1 },
+    { "READ of 4096", FAKERNIC_SQ_RDMA_READ, FAKERNIC_CQE_RDMA_READ, 4096,
+      1, 5, 1, 6, 0, 4 },
+    { "FETCH_ADD", FAKERNIC_SQ_ATOMIC_FETCH_ADD, FAKERNIC_CQE_FETCH_ADD,
+      8, 2, 2, 1, 1, 1, 1 },
+};
+
+static void cost_put(Neighbours *t, const CostOf *of)
+{
+    if (of->opcode == FAKERNIC_SQ_ATOMIC_FETCH_ADD) {
+        AtomicWqe wqe = wqe_atomic(&t->s[0], of->opcode, 0, 0, 1);
+
+        wqe.atomic.remote_address = LE64(t->s[1].data);
+        wqe.atomic.rkey = LE32(t->s[1].key);
+        sq_put(&t->nics[0], &t->qp[0], &wqe, sizeof(wqe));
+    } else if (of->opcode == FAKERNIC_SQ_SEND) {
+        Wqe wqe = wqe_send(&t->s[0], 0, of->size);
+
+        rq_post(&t->nics[1], &t->qp[1].rq, 0, t->s[1].data, of->size,
+                t->s[1].key);
+        sq_put(&t->nics[0], &t->qp[0], &wqe, sizeof(wqe));
+    } else {
+        Wqe wqe = wqe_rdma(&t->s[0], of->opcode, 0, 0, of->size);
+
+        wqe.rdma.rdma.remote_address = LE64(t->s[1].data);
+        wqe.rdma.rdma.rkey = LE32(t->s[1].key);
+        sq_put(&t->nics[0], &t->qp[0], &wqe, sizeof(wqe));
+    }
+}
+
+static void cost_take(Neighbours *t, const CostOf *of)
+{
+    struct fakernic_cqe cqe;
+
+    cq_expect(&t->nics[0], &t->s[0].cq, &cqe, of->completion,
+              FAKERNIC_WC_SUCCESS);
+    queue_record(&t->nics[0], &t->s[0].cq, t->s[0].cq.index);
+    if (of->opcode == FAKERNIC_SQ_SEND) {
+        cq_expect(&t->nics[1], &t->s[1].cq, &cqe, FAKERNIC_CQE_RECV,
+                  FAKERNIC_WC_SUCCESS);
+    }
+}
+
+static void cost_say(const char *name, const char *end, const CostCounts *c)
+{
+    g_test_message("%u x %s, %s: doorbells %" PRIu64 ", reads %" PRIu64
+                   ", writes %" PRIu64 ", mappings %" PRIu64 ", frames %"
+                   PRIu64, COST_MESSAGES, name, end, c->sends, c->reads,
+                   c->writes, c->maps, c->frames);
+}
+
+static void cost_judge(const CostOf *of, const CostCounts *near,
+                       const CostCounts *far)
+{
+    cost_say(of->name, "requester", near);
+    cost_say(of->name, "responder", far);
+    g_assert_cmpuint(near->others, ==, 0);
+    g_assert_cmpuint(far->others, ==, 0);
+    g_assert_cmpuint(near->interrupts, ==, 0);
+    g_assert_cmpuint(far->interrupts, ==, 0);
+    g_assert_cmpuint(near->reads, <=, of->reads * COST_MESSAGES + COST_MORE);
+    g_assert_cmpuint(near->writes, <=, of->writes * COST_MESSAGES);
+    g_assert_cmpuint(near->maps, <=, of->writes * COST_MESSAGES);
+    g_assert_cmpuint(near->frames, <=, of->frames * COST_MESSAGES);
+    g_assert_cmpuint(far->reads, <=, of->far_reads * COST_MESSAGES + COST_MORE);
+    g_assert_cmpuint(far->writes, <=, of->far_writes * COST_MESSAGES);
+    g_assert_cmpuint(far->maps, <=, of->far_writes * COST_MESSAGES);
+    g_assert_cmpuint(far->frames, <=, of->far_frames * COST_MESSAGES);
+}
+
+/* Polled messages, one doorbell each: DMAs and frames stay within the table,
+ * and nothing else reaches or leaves the device. */
+static void test_cost_messages(void)
+{
+    Neighbours t;
+
+    neighbours_start(&t, ",id=nic0", ",id=nic1");
+    for (unsigned i = 0; i < ARRAY_SIZE(cost_of); i++) {
+        const CostCounts then = cost_counts(&t.m, 0);
+        const CostCounts far_then = cost_counts(&t.m, 1);
+        CostCounts near, far;
+
+        for (unsigned j = 0; j < COST_MESSAGES; j++) {
+            cost_put(&t, &cost_of[i]);
+            sq_ring(&t.nics[0], &t.qp[0]);
+            cost_take(&t, &cost_of[i]);
+        }
+        near = cost_since(&t.m, 0, &then);
+        far = cost_since(&t.m, 1, &far_then);
+        g_assert_cmpuint(near.sends, ==, COST_MESSAGES);
+        g_assert_cmpuint(far.sends, ==, 0);
+        cost_judge(&cost_of[i], &near, &far);
+    }
+    machine_stop(&t.m);
+}
+
+/* Messages that share one doorbell need no more DMAs, and fewer ACKs. */
+static void test_cost_burst(void)
+{
+    const CostOf *of = &cost_of[0];
+    CostCounts then, far_then, near, far;
+    Neighbours t;
+
+    neighbours_start(&t, ",id=nic0", ",id=nic1");
+    then = cost_counts(&t.m, 0);
+    far_then = cost_counts(&t.m, 1);
+    for (unsigned j = 0; j < COST_MESSAGES; j++) {
+        cost_put(&t, of);
+    }
+    sq_ring(&t.nics[0], &t.qp[0]);
+    for (unsigned j = 0; j < COST_MESSAGES; j++) {
+        cost_take(&t, of);
+    }
+    near = cost_since(&t.m, 0, &then);
+    far = cost_since(&t.m, 1, &far_then);
+    g_assert_cmpuint(near.sends, ==, 1);
+    cost_judge(of, &near, &far);
+    g_assert_cmpuint(far.frames, <=, COST_MESSAGES / 4);
+    machine_stop(&t.m);
+}
+
+/* With events, a message adds an arm, an interrupt, an EQE and an EQ doorbell,
+ * and nothing else. */
+static void test_cost_armed(void)
+{
+    const CostOf *of = &cost_of[0];
+    CostCounts then, near;
+    Neighbours t;
+    Nic *n = &t.nics[0];
+    Setup *s = &t.s[0];
+
+    neighbours_start(&t, ",id=nic0", ",id=nic1");
+    then = cost_counts(&t.m, 0);
+    for (unsigned j = 0; j < COST_MESSAGES; j++) {
+        cq_arm(n, &s->cq, 0, false);
+        cost_put(&t, of);
+        sq_ring(n, &t.qp[0]);
+        g_assert_cmpuint(eq_expect(n, &s->eq, FAKERNIC_EVENT_COMPLETION), ==,
+                         s->cq.id);
+        eq_ring(n, &s->eq, true);
+        cost_take(&t, of);
+    }
+    near = cost_since(&t.m, 0, &then);
+    g_assert_cmpuint(near.sends, ==, COST_MESSAGES);
+    g_assert_cmpuint(near.arms, ==, COST_MESSAGES);
+    g_assert_cmpuint(near.events, ==, COST_MESSAGES);
+    g_assert_cmpuint(near.others, ==, 0);
+    g_assert_cmpuint(near.interrupts, ==, COST_MESSAGES);
+    g_assert_cmpuint(near.reads, <=, of->reads * COST_MESSAGES + COST_MORE);
+    g_assert_cmpuint(near.writes, <=, (of->writes + 1) * COST_MESSAGES);
+    machine_stop(&t.m);
+}
+
+/* Each access is counted once, under its own name. */
+static void test_cost_activity(void)
+{
+    Machine m;
+    Nic n;
+    QDict *did;
+    uint64_t before, configured;
+
+    machine_start(&m, "%s,id=nic0", DEVICE);
+    nic_find(&n, &m, SLOT);
+    nic_bringup(&n);
+    did = qobject_to(QDict, cost_query(&m, 0, "x-activity"));
+    before = qdict_get_int(did, "load-0x020");
+    configured = qdict_get_int(did, "config-load");
+    g_assert_cmpint(qdict_get_int(did, "msix"), >, 0);
+    g_assert_false(qdict_haskey(did, "store-0x078"));
+    qobject_unref(did);
+    reg_read(&n, FAKERNIC_REG_STATUS);
+    reg_read(&n, FAKERNIC_REG_END + 64);
+    reg_write(&n, FAKERNIC_REG_END, 1);
+    ring(&n, 1, FAKERNIC_DOORBELL_POLL, 0);
+    ring(&n, 1, FAKERNIC_PAGE_SIZE - 8, 0);
+    qtest_readq(m.qts, n.uar.addr);
+    qpci_config_readw(n.pci, PCI_COMMAND);
+    did = qobject_to(QDict, cost_query(&m, 0, "x-activity"));
+    g_assert_cmpint(qdict_get_int(did, "load-0x020"), ==, before + 1);
+    g_assert_cmpint(qdict_get_int(did, "load-0x078"), ==, 1);
+    g_assert_cmpint(qdict_get_int(did, "store-0x078"), ==, 1);
+    g_assert_cmpint(qdict_get_int(did, "doorbell-poll"), ==, 1);
+    g_assert_cmpint(qdict_get_int(did, "doorbell-other"), ==, 1);
+    g_assert_cmpint(qdict_get_int(did, "doorbell-load"), ==, 1);
+    g_assert_cmpint(qdict_get_int(did, "doorbell-sq"), ==, 0);
+    g_assert_cmpint(qdict_get_int(did, "config-load"), ==, configured + 1);
+    qobject_unref(did);
+    g_free(n.pci);
+    machine_stop(&m);
+}
+
 /* ---- queries ----------------------------------------------------------- */
 
 /* The test fills the command queue with queries, 100 times. */
@@ -2117,6 +2406,10 @@ const FakernicTest fakernic_cost_tests[] = {
     { "cost/copies", test_cost_copies },
     { "cost/multicast", ON(cost_ready, test_cost_multicast) },
     { "cost/short_frames", test_cost_short_frames },
+    { "cost/messages", test_cost_messages },
+    { "cost/burst", test_cost_burst },
+    { "cost/armed", test_cost_armed },
+    { "cost/activity", test_cost_activity },
     { "cost/queries", ON(cost_pair, test_cost_queries) },
     { "cost/memory", test_cost_memory },
     { "cost/sends", test_cost_sends },

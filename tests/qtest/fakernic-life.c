@@ -551,8 +551,8 @@ static void test_end_properties(void)
 {
     static const char *const properties[] = {
         "x-state", "x-qps", "x-cqs", "x-srqs", "x-eqs", "x-keys", "x-gids",
-        "x-flows", "x-counters", "x-ring", "x-fault", "x-recorder",
-        "x-recorder-now",
+        "x-flows", "x-counters", "x-activity", "x-ring", "x-fault",
+        "x-recorder", "x-recorder-now",
     };
     Machine m;
     Nic n;

@@ -816,7 +816,7 @@ static void test_srqs(Rig *r)
 
 static const char *const nouns[] = {
     "x-state", "x-qps", "x-cqs", "x-srqs", "x-eqs", "x-keys", "x-gids",
-    "x-flows", "x-counters", "x-recorder", "x-recorder-now",
+    "x-flows", "x-counters", "x-activity", "x-recorder", "x-recorder-now",
 };
 
 /* Two queries of everything in a row return the same: a query changes nothing,

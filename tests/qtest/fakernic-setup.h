@@ -46,7 +46,8 @@ extern const FakernicTest fakernic_registers_tests[],
     fakernic_persist_tests[],
     fakernic_peer_tests[],
     fakernic_link_tests[],
-    fakernic_example_tests[];
+    fakernic_example_tests[],
+    fakernic_rates[];           /* measurements: only with -m perf */
 
 #define SLOT 4
 #define MAC_STRING "52:54:00:0a:0b:0c"

@@ -17,6 +17,19 @@ static void run_on_rig(const void *data)
     machine_stop(&r.m);
 }
 
+static void add_tests(const FakernicTest *tests)
+{
+    for (const FakernicTest *test = tests; test->name; test++) {
+        g_autofree char *path = g_strdup_printf("fakernic/%s", test->name);
+
+        if (test->run) {
+            qtest_add_func(path, test->run);
+        } else {
+            qtest_add_data_func(path, test, run_on_rig);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const FakernicTest *const chapters[] = {
@@ -47,15 +60,10 @@ int main(int argc, char **argv)
 
     g_test_init(&argc, &argv, NULL);
     for (unsigned i = 0; i < ARRAY_SIZE(chapters); i++) {
-        for (const FakernicTest *test = chapters[i]; test->name; test++) {
-            g_autofree char *path = g_strdup_printf("fakernic/%s", test->name);
-
-            if (test->run) {
-                qtest_add_func(path, test->run);
-            } else {
-                qtest_add_data_func(path, test, run_on_rig);
-            }
-        }
+        add_tests(chapters[i]);
+    }
+    if (g_test_perf()) {
+        add_tests(fakernic_rates);
     }
     return g_test_run();
 }

@@ -38,6 +38,7 @@ static void fakernic_interrupt_send(FakernicState *s, unsigned vector)
 
     trace_fakernic_interrupt(s->name, vector);
     fakernic_record(s, INTERRUPT, 0, vector);
+    s->activity.did[FAKERNIC_DID_INTERRUPT]++;
     guard->engaged_in_io = true;
     msix_notify(PCI_DEVICE(s), vector);
     guard->engaged_in_io = engaged;

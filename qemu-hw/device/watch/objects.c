@@ -390,6 +390,30 @@ static void fakernic_query_counters(FakernicState *s, GString *text)
     }
 }
 
+/* Writes the counts that are not 0, by the register's offset. */
+static void fakernic_query_registers(const uint64_t *counts, const char *what,
+                                     GString *text)
+{
+    for (unsigned i = 0; i <= FAKERNIC_REG_END / 4; i++) {
+        if (counts[i]) {
+            g_autofree char *name = g_strdup_printf("%s-0x%03x", what, 4 * i);
+
+            fakernic_json_number(text, name, counts[i]);
+        }
+    }
+}
+
+static void fakernic_query_activity(FakernicState *s, GString *text)
+{
+    const FakernicActivity *activity = &s->activity;
+
+    for (unsigned i = 0; i < FAKERNIC_DID_COUNT; i++) {
+        fakernic_json_number(text, fakernic_did_names[i], activity->did[i]);
+    }
+    fakernic_query_registers(activity->register_loads, "load", text);
+    fakernic_query_registers(activity->register_stores, "store", text);
+}
+
 /* ---- the list of queries ------------------------------------------------- */
 
 const FakernicQuery fakernic_queries[] = {
@@ -411,6 +435,8 @@ const FakernicQuery fakernic_queries[] = {
       .write = fakernic_query_flows },
     { "x-counters", "counters, of the device first, in JSON", '[', ']',
       .write = fakernic_query_counters },
+    { "x-activity", "accesses, interrupts and DMAs so far, in JSON", '{', '}',
+      .write = fakernic_query_activity },
     {}
 };
 

@@ -128,8 +128,9 @@ static const struct {
     { "x-cqs", true, true }, { "x-srqs", true, true },
     { "x-eqs", true, true }, { "x-keys", true, true },
     { "x-gids", true, false }, { "x-flows", true, false },
-    { "x-counters", true, false }, { "x-recorder", false, false },
-    { "x-recorder-now", false, false }, { "x-fault", false, false },
+    { "x-counters", true, false }, { "x-activity", true, false },
+    { "x-recorder", false, false }, { "x-recorder-now", false, false },
+    { "x-fault", false, false },
 };
 
 /* In addition to numbers from the record: edges, and malformed texts. */
