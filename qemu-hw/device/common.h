@@ -22,6 +22,7 @@
 #include "fakernic/rq.h"
 #include "fakernic/sq.h"
 #include "fakernic/stats.h"
+#include "fakernic/vport.h"
 #include "fakernic/wq.h"
 #include "../roce/roce.h"
 

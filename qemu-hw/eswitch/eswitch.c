@@ -49,7 +49,7 @@ typedef struct Port {
     ESwitchTime paid;           /* when its rate has paid for what it sent */
     Queued *first, **last;
     size_t queued;              /* bytes, ESWITCH_QUEUED for each frame */
-    uint64_t counters[ESWITCH_COUNTERS];
+    uint64_t counters[FAKERNIC_VPORT_STAT_COUNT];
 } Port;
 
 /* An address of a vport, in a table sorted by (key, rank, port). */
@@ -143,9 +143,9 @@ bool eswitch_has(const ESwitch *sw, unsigned vport)
 static bool port_link_up(const ESwitch *sw, const Port *port)
 {
     switch (port->set.link) {
-    case ESWITCH_LINK_ENABLE:
+    case FAKERNIC_VPORT_LINK_ENABLE:
         return port->present;
-    case ESWITCH_LINK_DISABLE:
+    case FAKERNIC_VPORT_LINK_DISABLE:
         return false;
     default:
         return port->present && sw->uplink_up;
@@ -344,12 +344,13 @@ ESwitch *eswitch_new(const ESwitchOps *ops, void *opaque, unsigned vfs)
         Port *port = &sw->port[i];
         const bool vf = i > 0 && i < ports - 1;
 
-        port->set.spoof_check = vf;
         port->set.trust = !vf;
+        port->set.vlan_proto = TYPE_VLAN;
         port->present = port->up = !vf;
         port->paid = INT64_MIN;
         port->last = &port->first;
     }
+    eswitch_set_defaults(sw);
     return sw;
 }
 
@@ -380,7 +381,7 @@ void eswitch_purge(ESwitch *sw, unsigned vport)
     Port *port = port_of(sw, vport);
 
     for (const Queued *queued = port->first; queued; queued = queued->next) {
-        port->counters[ESWITCH_RX_DROPPED]++;
+        port->counters[FAKERNIC_VPORT_STAT_RX_DROPPED]++;
     }
     queue_free(port);
 }
@@ -434,6 +435,16 @@ void eswitch_set(ESwitch *sw, unsigned vport, const ESwitchSettings *settings)
     }
 }
 
+void eswitch_set_defaults(ESwitch *sw)
+{
+    static const ESwitchSettings defaults = { .vlan_proto = TYPE_VLAN,
+                                              .spoof_check = true };
+
+    for (unsigned vf = 0; vf < sw->ports - 2; vf++) {
+        eswitch_set(sw, vf + 1, &defaults);
+    }
+}
+
 const ESwitchSettings *eswitch_settings(const ESwitch *sw, unsigned vport)
 {
     return &port_seen(sw, vport)->set;
@@ -478,6 +489,17 @@ void eswitch_set_port(ESwitch *sw, unsigned vport, const uint8_t mac[6],
     table_update(sw, vport);
 }
 
+ESwitchFunction eswitch_function(const ESwitch *sw, unsigned vport)
+{
+    const Port *port = port_seen(sw, vport);
+    ESwitchFunction function = { .filter = port->filter,
+                                 .present = port->present };
+
+    memcpy(function.permanent, port->permanent, MAC);
+    memcpy(function.mac, port->current, MAC);
+    return function;
+}
+
 void eswitch_set_present(ESwitch *sw, unsigned vport, bool present)
 {
     Port *port = port_of(sw, vport);
@@ -503,7 +525,7 @@ void eswitch_set_uplink(ESwitch *sw, bool up)
 }
 
 uint64_t eswitch_counter(const ESwitch *sw, unsigned vport,
-                         ESwitchCounter counter)
+                         enum fakernic_vport_stat counter)
 {
     return port_seen(sw, vport)->counters[counter];
 }
@@ -595,8 +617,8 @@ static const uint8_t *frame_target(const Frame *f)
 /* ---- egress -------------------------------------------------------------- */
 
 /* Counts a frame in 'first' (frames) and the three counters behind it. */
-static void port_count(Port *port, ESwitchCounter first, const uint8_t *frame,
-                       size_t len)
+static void port_count(Port *port, enum fakernic_vport_stat first,
+                       const uint8_t *frame, size_t len)
 {
     port->counters[first]++;
     port->counters[first + 1] += len;
@@ -611,7 +633,7 @@ static void port_count(Port *port, ESwitchCounter first, const uint8_t *frame,
 static void port_pass(ESwitch *sw, Port *port, const uint8_t *frame, size_t len,
                       bool copy)
 {
-    port_count(port, ESWITCH_RX_FRAMES, frame, len);
+    port_count(port, FAKERNIC_VPORT_STAT_RX_FRAMES, frame, len);
     /* A callback may send frames to this vport: they come after this one. */
     port->busy = true;
     port->busy = !sw->ops->deliver(sw->opaque,
@@ -626,7 +648,7 @@ static void port_queue(Port *port, const uint8_t *frame, size_t len, bool copy)
                          ? malloc(sizeof(*queued) + len) : NULL;
 
     if (!queued) {
-        port->counters[ESWITCH_RX_DROPPED]++;
+        port->counters[FAKERNIC_VPORT_STAT_RX_DROPPED]++;
         return;
     }
     queued->next = NULL;
@@ -666,7 +688,7 @@ static void port_give(ESwitch *sw, Port *port, Frame *f, bool copy)
     const size_t len = strip ? f->bare_len : f->full_len;
 
     if (!port_link_up(sw, port)) {
-        port->counters[ESWITCH_RX_DROPPED]++;
+        port->counters[FAKERNIC_VPORT_STAT_RX_DROPPED]++;
         return;
     }
     if (port->busy) {
@@ -801,7 +823,7 @@ static bool port_admits(ESwitch *sw, Port *port, Frame *f, const uint8_t *frame,
                 len <= ESWITCH_FRAME_MAX;
 
     if (good && port->set.spoof_check && !port_owns(port, frame + MAC)) {
-        port->counters[ESWITCH_TX_SPOOFED]++;
+        port->counters[FAKERNIC_VPORT_STAT_TX_SPOOFED]++;
         return false;
     }
     good = good && (port->set.trust || !mac_is_reserved(frame));
@@ -809,7 +831,7 @@ static bool port_admits(ESwitch *sw, Port *port, Frame *f, const uint8_t *frame,
         frame_init(f, frame, len);
         good = port_tag(port, f) && f->full_len <= ESWITCH_FRAME_MAX;
     }
-    port->counters[ESWITCH_TX_DROPPED] += !good;
+    port->counters[FAKERNIC_VPORT_STAT_TX_DROPPED] += !good;
     return good;
 }
 
@@ -838,7 +860,7 @@ unsigned eswitch_in(ESwitch *sw, ESwitchTime now, unsigned vport,
         return 1;
     }
     if (port->set.max_mbps && port->paid > now) {
-        port->counters[ESWITCH_TX_WAITED]++;
+        port->counters[FAKERNIC_VPORT_STAT_TX_WAITED]++;
         port_wait(sw, port, WAITS_RATE);
         return 0;
     }
@@ -849,7 +871,7 @@ unsigned eswitch_in(ESwitch *sw, ESwitchTime now, unsigned vport,
     }
     port_wait(sw, port, WAITS_NOT);
     port_pay(port, now, len);
-    port_count(port, ESWITCH_TX_FRAMES, frame, len);
+    port_count(port, FAKERNIC_VPORT_STAT_TX_FRAMES, frame, len);
     if (to.uplink) {
         port_give(sw, uplink, &f, false);
     }

@@ -66,10 +66,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fakernic/vport.h"
+
 #define ESWITCH_VFS_MAX     127
 /* Numbers of vports: 0 is the PF, n + 1 is VF n, and this one the uplink. */
-#define ESWITCH_PF          0
-#define ESWITCH_UPLINK      0xffff
+#define ESWITCH_PF          FAKERNIC_VPORT_PF
+#define ESWITCH_UPLINK      FAKERNIC_VPORT_UPLINK
 /* A frame of the engine (9022 bytes), and the tag of a port VLAN. */
 #define ESWITCH_FRAME_MAX   9026
 #define ESWITCH_VID_MAX     4094
@@ -110,7 +112,7 @@ typedef struct ESwitchOps {
  * A switch with vports for the PF, 'vfs' VFs (at most ESWITCH_VFS_MAX) and the
  * uplink, or NULL without memory. PF and uplink are present, VFs absent. All
  * settings have their defaults: no address, spoof check on, no trust, link
- * AUTO, no VLAN, no rates. The uplink's link is up.
+ * AUTO, no VLAN (type 0x8100), no rates. The uplink's link is up.
  */
 ESwitch *eswitch_new(const ESwitchOps *ops, void *opaque, unsigned vfs);
 
@@ -122,13 +124,6 @@ bool eswitch_has(const ESwitch *sw, unsigned vport);
 
 /* ---- settings of the PF's driver (SET_VPORT) ----------------------------- */
 
-/* The numbers are those of IFLA_VF_LINK_STATE_*. */
-typedef enum ESwitchLink {
-    ESWITCH_LINK_AUTO,          /* follows the uplink */
-    ESWITCH_LINK_ENABLE,        /* up; VFs reach each other without uplink */
-    ESWITCH_LINK_DISABLE,
-} ESwitchLink;
-
 /* Settings of a VF's vport. They survive resets of the VF. */
 typedef struct ESwitchSettings {
     uint8_t mac[6];             /* administrative address; zeros: none */
@@ -139,7 +134,7 @@ typedef struct ESwitchSettings {
     uint16_t vid;
     uint16_t vlan_proto;        /* 0x8100 or 0x88a8; without port VLAN any */
     uint8_t qos;                /* priority in the tag */
-    uint8_t link;               /* ESwitchLink */
+    uint8_t link;               /* enum fakernic_vport_link */
     bool spoof_check;
     bool trust;
     bool rss_query;             /* kept for the driver, no effect */
@@ -152,6 +147,9 @@ void eswitch_set(ESwitch *sw, unsigned vport, const ESwitchSettings *settings);
 
 /* The settings of any vport. */
 const ESwitchSettings *eswitch_settings(const ESwitch *sw, unsigned vport);
+
+/* Sets the settings of all VFs to their defaults. */
+void eswitch_set_defaults(ESwitch *sw);
 
 /* ---- the functions and the wire ------------------------------------------ */
 
@@ -196,6 +194,17 @@ void eswitch_set_uplink(ESwitch *sw, bool up);
 /* True: the vport's link is up. */
 bool eswitch_link_up(const ESwitch *sw, unsigned vport);
 
+/* What the switch knows of a function, besides its settings. */
+typedef struct ESwitchFunction {
+    uint8_t permanent[6];
+    uint8_t mac[6];             /* of eswitch_set_port() */
+    uint8_t filter;             /* likewise */
+    bool present;
+} ESwitchFunction;
+
+/* The function of a vport; all 0 for the uplink, which is present. */
+ESwitchFunction eswitch_function(const ESwitch *sw, unsigned vport);
+
 /* ---- frames -------------------------------------------------------------- */
 
 /*
@@ -226,29 +235,8 @@ void eswitch_tick(ESwitch *sw, ESwitchTime now);
 
 /* ---- counters ------------------------------------------------------------ */
 
-/*
- * From the function's view: rx is what the vport receives from the switch.
- * Bytes do not include the tag of a port VLAN. Frames that a function sends to
- * itself never reach the switch.
- */
-typedef enum ESwitchCounter {
-    ESWITCH_RX_FRAMES,
-    ESWITCH_RX_BYTES,
-    ESWITCH_RX_BROADCAST,
-    ESWITCH_RX_MULTICAST,       /* without broadcast */
-    ESWITCH_RX_DROPPED,         /* link down, or the queue is full */
-    ESWITCH_TX_FRAMES,          /* that passed the ingress */
-    ESWITCH_TX_BYTES,
-    ESWITCH_TX_BROADCAST,
-    ESWITCH_TX_MULTICAST,
-    ESWITCH_TX_DROPPED,         /* at the ingress, without spoofed ones */
-    ESWITCH_TX_SPOOFED,
-    ESWITCH_TX_WAITED,          /* times that a frame waited for the rate */
-    ESWITCH_COUNTERS,
-} ESwitchCounter;
-
-/* A counter of a vport. */
+/* A counter of a vport (fakernic/vport.h). */
 uint64_t eswitch_counter(const ESwitch *sw, unsigned vport,
-                         ESwitchCounter counter);
+                         enum fakernic_vport_stat counter);
 
 #endif

@@ -91,6 +91,10 @@ static void test_cmd_feature_not_taken(Rig *r)
         FAKERNIC_CMD_CREATE_RSS_QP,
         FAKERNIC_CMD_FAULT,
         FAKERNIC_CMD_DUMP,
+        FAKERNIC_CMD_SET_VPORT,
+        FAKERNIC_CMD_QUERY_VPORT,
+        FAKERNIC_CMD_QUERY_VPORT_STATS,
+        FAKERNIC_CMD_RESET_VPORT,
     };
     struct fakernic_create_mr_req mr = {
         .length = LE64(4096),

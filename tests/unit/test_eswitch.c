@@ -169,7 +169,7 @@ static void set_vlan(unsigned vport, uint16_t proto, uint16_t vid, uint8_t qos)
     eswitch_set(w.sw, vport, &set);
 }
 
-static void set_link(unsigned vport, ESwitchLink link)
+static void set_link(unsigned vport, enum fakernic_vport_link link)
 {
     ESwitchSettings set = settings_of(vport);
 
@@ -177,7 +177,7 @@ static void set_link(unsigned vport, ESwitchLink link)
     eswitch_set(w.sw, vport, &set);
 }
 
-static uint64_t counter(unsigned vport, ESwitchCounter number)
+static uint64_t counter(unsigned vport, enum fakernic_vport_stat number)
 {
     return eswitch_counter(w.sw, vport, number);
 }
@@ -221,9 +221,9 @@ static void broadcast_reaches_the_vports_that_ask(void)
     CHECK_EQ(got_mask(), UP | TO(0) | TO(VF(2)));
     send(ESWITCH_UPLINK, BROADCAST, FOREIGN);
     CHECK_EQ(got_mask(), TO(0) | TO(VF(0)) | TO(VF(2)));
-    CHECK_EQ(counter(VF(2), ESWITCH_RX_BROADCAST), 2);
-    CHECK_EQ(counter(VF(2), ESWITCH_RX_MULTICAST), 0);
-    CHECK_EQ(counter(VF(0), ESWITCH_TX_BROADCAST), 1);
+    CHECK_EQ(counter(VF(2), FAKERNIC_VPORT_STAT_RX_BROADCAST), 2);
+    CHECK_EQ(counter(VF(2), FAKERNIC_VPORT_STAT_RX_MULTICAST), 0);
+    CHECK_EQ(counter(VF(0), FAKERNIC_VPORT_STAT_TX_BROADCAST), 1);
     end();
 }
 
@@ -245,7 +245,7 @@ static void link_local_group_passes_only_between_uplink_and_trusted(void)
     memcpy(frame, "\x01\x80\xc2\x00\x00\x0e", 6);
     eswitch_in(w.sw, w.now, VF(0), frame, sizeof(frame));
     CHECK_EQ(got_mask(), 0);
-    CHECK_EQ(counter(VF(0), ESWITCH_TX_DROPPED), 1);
+    CHECK_EQ(counter(VF(0), FAKERNIC_VPORT_STAT_TX_DROPPED), 1);
     set_trust(VF(0), true);
     eswitch_in(w.sw, w.now, VF(0), frame, sizeof(frame));
     CHECK_EQ(got_mask(), UP);
@@ -321,8 +321,8 @@ static void spoof_check_drops_foreign_sources(void)
     begin();
     send(VF(0), FOREIGN, VF(1));
     CHECK_EQ(got_mask(), 0);
-    CHECK_EQ(counter(VF(0), ESWITCH_TX_SPOOFED), 1);
-    CHECK_EQ(counter(VF(0), ESWITCH_TX_FRAMES), 0);
+    CHECK_EQ(counter(VF(0), FAKERNIC_VPORT_STAT_TX_SPOOFED), 1);
+    CHECK_EQ(counter(VF(0), FAKERNIC_VPORT_STAT_TX_FRAMES), 0);
     set = settings_of(VF(0));
     set.spoof_check = false;
     eswitch_set(w.sw, VF(0), &set);
@@ -394,7 +394,7 @@ static void short_and_long_frames_are_dropped(void)
     eswitch_in(w.sw, w.now, VF(0), frame, 13);
     eswitch_in(w.sw, w.now, VF(0), frame, sizeof(frame));
     CHECK_EQ(got_mask(), 0);
-    CHECK_EQ(counter(VF(0), ESWITCH_TX_DROPPED), 3);
+    CHECK_EQ(counter(VF(0), FAKERNIC_VPORT_STAT_TX_DROPPED), 3);
     eswitch_in(w.sw, w.now, VF(0), frame, 14);
     CHECK_EQ(got_mask(), UP);
     eswitch_in(w.sw, w.now, VF(0), frame, ESWITCH_FRAME_MAX);
@@ -471,7 +471,7 @@ static void tagged_frame_does_not_enter_a_port_vlan_of_its_type(void)
     put_tag(frame, 0x8100, 7);
     eswitch_in(w.sw, w.now, VF(0), frame, sizeof(frame));
     CHECK_EQ(got_mask(), 0);
-    CHECK_EQ(counter(VF(0), ESWITCH_TX_DROPPED), 1);
+    CHECK_EQ(counter(VF(0), FAKERNIC_VPORT_STAT_TX_DROPPED), 1);
     set_vlan(VF(0), 0x88a8, 100, 0);
     eswitch_in(w.sw, w.now, VF(0), frame, sizeof(frame));
     CHECK_EQ(w.got[0].len, 68);
@@ -504,8 +504,8 @@ static void qos_without_vlan_adds_a_priority_tag(void)
 static void links_follow_the_uplink_or_their_setting(void)
 {
     begin();
-    set_link(VF(0), ESWITCH_LINK_ENABLE);
-    set_link(VF(2), ESWITCH_LINK_ENABLE);
+    set_link(VF(0), FAKERNIC_VPORT_LINK_ENABLE);
+    set_link(VF(2), FAKERNIC_VPORT_LINK_ENABLE);
     CHECK_EQ(w.link[VF(0)], -1);
     eswitch_set_uplink(w.sw, false);
     CHECK_EQ(w.link[0], 0);
@@ -517,12 +517,12 @@ static void links_follow_the_uplink_or_their_setting(void)
     send(VF(1), VF(0), VF(1));
     send(VF(0), FOREIGN, VF(0));
     CHECK_EQ(got_mask(), 0);
-    CHECK_EQ(counter(VF(1), ESWITCH_RX_DROPPED), 1);
-    CHECK_EQ(counter(VF(1), ESWITCH_TX_DROPPED), 1);
-    CHECK_EQ(counter(ESWITCH_UPLINK, ESWITCH_RX_DROPPED), 1);
+    CHECK_EQ(counter(VF(1), FAKERNIC_VPORT_STAT_RX_DROPPED), 1);
+    CHECK_EQ(counter(VF(1), FAKERNIC_VPORT_STAT_TX_DROPPED), 1);
+    CHECK_EQ(counter(ESWITCH_UPLINK, FAKERNIC_VPORT_STAT_RX_DROPPED), 1);
     eswitch_set_uplink(w.sw, true);
     CHECK_EQ(w.link[VF(1)], 1);
-    set_link(VF(0), ESWITCH_LINK_DISABLE);
+    set_link(VF(0), FAKERNIC_VPORT_LINK_DISABLE);
     CHECK_EQ(w.link[VF(0)], 0);
     send(VF(1), VF(0), VF(1));
     CHECK_EQ(got_mask(), 0);
@@ -548,7 +548,7 @@ static void busy_uplink_makes_senders_wait_their_turn(void)
     for (unsigned i = 1; i <= VFS; i++) {
         CHECK_EQ(w.resumed[i], 1);
     }
-    CHECK_EQ(counter(VF(0), ESWITCH_TX_FRAMES), 1);
+    CHECK_EQ(counter(VF(0), FAKERNIC_VPORT_STAT_TX_FRAMES), 1);
     CHECK_EQ(send(VF(0), FOREIGN, VF(0)), 1);
     end();
 }
@@ -558,7 +558,7 @@ static void uplink_that_goes_down_releases_those_that_wait(void)
     begin();
     w.busy[PORTS - 1] = true;
     send(0, FOREIGN, 0);
-    set_link(VF(0), ESWITCH_LINK_ENABLE);
+    set_link(VF(0), FAKERNIC_VPORT_LINK_ENABLE);
     CHECK_EQ(send(VF(0), FOREIGN, VF(0)), 0);
     eswitch_set_uplink(w.sw, false);
     CHECK_EQ(w.resumed[VF(0)], 1);
@@ -582,7 +582,7 @@ static void busy_vf_gets_a_bounded_queue_in_order(void)
         frame[20] = (uint8_t)i;
         CHECK_EQ(eswitch_in(w.sw, w.now, VF(0), frame, sizeof(frame)), 1);
     }
-    CHECK_EQ(counter(VF(1), ESWITCH_RX_DROPPED), 10);
+    CHECK_EQ(counter(VF(1), FAKERNIC_VPORT_STAT_RX_DROPPED), 10);
     for (unsigned i = 0; i < 20; i++) {
         CHECK_EQ(w.count, 0);
         eswitch_ready(w.sw, VF(1));
@@ -591,7 +591,7 @@ static void busy_vf_gets_a_bounded_queue_in_order(void)
         w.count = 0;
     }
     eswitch_purge(w.sw, VF(1));
-    CHECK_EQ(counter(VF(1), ESWITCH_RX_DROPPED), sent - 20);
+    CHECK_EQ(counter(VF(1), FAKERNIC_VPORT_STAT_RX_DROPPED), sent - 20);
     eswitch_ready(w.sw, VF(1));
     CHECK_EQ(w.count, 0);
     end();
@@ -607,7 +607,7 @@ static void frames_that_wait_are_freed_with_the_vf_and_the_switch(void)
     }
     eswitch_set_present(w.sw, VF(1), false);
     eswitch_set_present(w.sw, VF(1), true);
-    CHECK_EQ(counter(VF(1), ESWITCH_RX_FRAMES), 0);
+    CHECK_EQ(counter(VF(1), FAKERNIC_VPORT_STAT_RX_FRAMES), 0);
     w.count = 0;
     eswitch_ready(w.sw, VF(1));
     CHECK_EQ(w.count, 0);
@@ -654,7 +654,7 @@ static void rate_is_kept_within_a_percent(void)
         }
     }
     CHECK(bits > 99000000 && bits < 101000000);
-    CHECK(counter(VF(0), ESWITCH_TX_WAITED) > 8000);
+    CHECK(counter(VF(0), FAKERNIC_VPORT_STAT_TX_WAITED) > 8000);
     /* A frame that waits when its limit is removed is resumed. */
     while (eswitch_in(w.sw, w.now, VF(0), frame, sizeof(frame))) {
         w.count = 0;
@@ -730,6 +730,52 @@ static void permanent_addresses_of_two_cards_differ(void)
     }
 }
 
+static void defaults_replace_all_settings(void)
+{
+    const ESwitchSettings none = { .vlan_proto = 0x8100, .spoof_check = true };
+    ESwitchSettings set = { .vid = 7, .vlan_proto = 0x88a8, .qos = 1,
+                            .link = FAKERNIC_VPORT_LINK_DISABLE, .trust = true,
+                            .rss_query = true, .min_mbps = 1, .max_mbps = 2 };
+
+    begin();
+    put_mac(set.mac, 0x50);
+    eswitch_set(w.sw, VF(0), &set);
+    CHECK_EQ(w.link[VF(0)], 0);
+    eswitch_set_defaults(w.sw);
+    CHECK_EQ(w.link[VF(0)], 1);
+    for (unsigned i = 1; i <= VFS; i++) {
+        set = settings_of(i);
+        CHECK_MEM(set.mac, none.mac, 6);
+        CHECK_EQ(set.vid | set.qos | set.link | set.trust | set.rss_query |
+                 set.min_mbps | set.max_mbps, 0);
+        CHECK_EQ(set.vlan_proto, none.vlan_proto);
+        CHECK(set.spoof_check);
+    }
+    CHECK(settings_of(0).trust && !settings_of(0).spoof_check);
+    end();
+}
+
+static void function_shows_addresses_and_filter(void)
+{
+    ESwitchFunction f;
+    uint8_t mac[6];
+
+    begin();
+    put_mac(mac, 0x50);
+    eswitch_set_port(w.sw, VF(0), mac, FAKERNIC_FILTER_PROMISCUOUS);
+    f = eswitch_function(w.sw, VF(0));
+    CHECK_EQ(f.permanent[5], VF(0));
+    CHECK_MEM(f.mac, mac, 6);
+    CHECK_EQ(f.filter, FAKERNIC_FILTER_PROMISCUOUS);
+    CHECK(f.present);
+    eswitch_set_present(w.sw, VF(0), false);
+    f = eswitch_function(w.sw, VF(0));
+    CHECK_EQ(f.permanent[5], VF(0));
+    CHECK_EQ(f.mac[0] | f.mac[5] | f.filter | f.present, 0);
+    CHECK(eswitch_function(w.sw, ESWITCH_UPLINK).present);
+    end();
+}
+
 static void vports_have_their_numbers(void)
 {
     begin();
@@ -768,6 +814,8 @@ static const Test tests[] = {
     TEST(rate_is_kept_within_a_percent),
     TEST(cost_of_copies_is_a_quarter_each),
     TEST(permanent_addresses_of_two_cards_differ),
+    TEST(defaults_replace_all_settings),
+    TEST(function_shows_addresses_and_filter),
     TEST(vports_have_their_numbers),
 };
 TEST_MAIN(tests)

@@ -29,7 +29,7 @@ typedef struct Model {
     bool present[PORTS], busy[PORTS], waits[PORTS], uplink_up;
     Frame due[PORTS][WAITING];  /* frames that a vport must get, in order */
     unsigned count[PORTS];
-    uint64_t counters[PORTS][ESWITCH_COUNTERS];
+    uint64_t counters[PORTS][FAKERNIC_VPORT_STAT_COUNT];
 } Model;
 
 static Model m;
@@ -95,7 +95,7 @@ static bool deliver(void *opaque, unsigned vport, const uint8_t *frame,
     CHECK_EQ(len, due->len);
     CHECK_EQ(copy, due->copy);
     CHECK(len == due->len && !memcmp(frame, due->bytes, len));
-    count(port, ESWITCH_RX_FRAMES, due);
+    count(port, FAKERNIC_VPORT_STAT_RX_FRAMES, due);
     memmove(&m.due[port][0], &m.due[port][1], sizeof(Frame) * (WAITING - 1));
     m.count[port]--;
     m.busy[port] = chance(8) == 0;
@@ -119,8 +119,8 @@ static void link_changed(void *opaque, unsigned vport, bool up)
 
 static bool is_up(unsigned port)
 {
-    return m.present[port] && m.set[port].link != ESWITCH_LINK_DISABLE &&
-           (m.uplink_up || m.set[port].link == ESWITCH_LINK_ENABLE);
+    return m.present[port] && m.set[port].link != FAKERNIC_VPORT_LINK_DISABLE &&
+           (m.uplink_up || m.set[port].link == FAKERNIC_VPORT_LINK_ENABLE);
 }
 
 static bool sees_all(unsigned port)
@@ -237,12 +237,12 @@ static bool enter(unsigned sender, Frame *f)
     bool drop = !is_up(sender) || f->len < 14;
 
     if (!drop && set->spoof_check && !owns(sender, f->bytes + 6)) {
-        m.counters[sender][ESWITCH_TX_SPOOFED]++;
+        m.counters[sender][FAKERNIC_VPORT_STAT_TX_SPOOFED]++;
         return false;
     }
     drop |= (is_reserved(f->bytes) && !set->trust) ||
             (set->vid && type_of(f) == set->vlan_proto);
-    m.counters[sender][ESWITCH_TX_DROPPED] += drop;
+    m.counters[sender][FAKERNIC_VPORT_STAT_TX_DROPPED] += drop;
     if (!drop && (set->vid || (tci && !tagged))) {
         retag(f, 0, set->vlan_proto, tci);
     }
@@ -267,7 +267,7 @@ static bool expect(unsigned sender, const Frame *sent)
         m.waits[sender] = true;
         return false;
     }
-    count(sender, ESWITCH_TX_FRAMES, sent);
+    count(sender, FAKERNIC_VPORT_STAT_TX_FRAMES, sent);
     m.waits[sender] = false;
     for (unsigned port = 0; port < PORTS; port++) {
         Frame out = in;
@@ -276,7 +276,7 @@ static bool expect(unsigned sender, const Frame *sent)
             continue;
         }
         if (!is_up(port)) {
-            m.counters[port][ESWITCH_RX_DROPPED]++;
+            m.counters[port][FAKERNIC_VPORT_STAT_RX_DROPPED]++;
             continue;
         }
         if (port_vlan(port)) {
@@ -319,7 +319,7 @@ static void change_settings(unsigned vf)
     set->vlan_proto = chance(2) ? 0x8100 : 0x88a8;
     set->vid = (uint16_t)(chance(2) ? 0 : 5 + chance(2));
     set->qos = (uint8_t)(chance(3) ? 0 : chance(8));
-    set->link = (uint8_t)(chance(3) ? ESWITCH_LINK_AUTO : chance(3));
+    set->link = (uint8_t)(chance(3) ? FAKERNIC_VPORT_LINK_AUTO : chance(3));
     set->spoof_check = chance(2);
     set->trust = chance(2);
     eswitch_set(m.sw, vf, set);
@@ -441,7 +441,7 @@ static void random_histories_agree_with_the_model(void)
                 if (m.count[port] > WAITING - 8) {
                     ready(port);
                 }
-                for (unsigned c = 0; c < ESWITCH_COUNTERS; c++) {
+                for (unsigned c = 0; c < FAKERNIC_VPORT_STAT_COUNT; c++) {
                     CHECK_EQ(eswitch_counter(m.sw, number(port), c),
                              m.counters[port][c]);
                 }

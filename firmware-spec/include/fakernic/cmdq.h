@@ -133,6 +133,11 @@ enum fakernic_cmd_opcode {
 	/* fault rules, and the inside of the device as text */
 	FAKERNIC_CMD_FAULT		= 0x70,
 	FAKERNIC_CMD_DUMP		= 0x71,
+	/* vports of the embedded switch (vport.h) */
+	FAKERNIC_CMD_SET_VPORT		= 0x78,
+	FAKERNIC_CMD_QUERY_VPORT	= 0x79,
+	FAKERNIC_CMD_QUERY_VPORT_STATS	= 0x7a,
+	FAKERNIC_CMD_RESET_VPORT	= 0x7b,
 };
 
 /* NOP: response payload = request payload, all 240 bytes, any content. */
@@ -190,7 +195,14 @@ struct fakernic_query_port_resp {
 	__le32 max_mtu;
 	__le32 min_mtu;
 	__le32 bad_pkeys;
-	__le32 rsvd;
+	__le32 vf_flags;	/* FEATURE_FUNCTION, of a VF: what the PF has
+				 * set; else 0
+				 */
+#define FAKERNIC_PORT_FLAG_TRUSTED	FAKERNIC_BITS(0, 0)
+#define FAKERNIC_PORT_FLAG_SPOOF_CHECK	FAKERNIC_BITS(1, 1)
+#define FAKERNIC_PORT_FLAG_VLAN	FAKERNIC_BITS(2, 2)	/* has a port VLAN */
+#define FAKERNIC_PORT_FLAG_FORCED_UP	FAKERNIC_BITS(3, 3)
+#define FAKERNIC_PORT_FLAG_FORCED_DOWN	FAKERNIC_BITS(4, 4)
 };
 FAKERNIC_SIZE(struct fakernic_query_port_resp, 32);
 

@@ -47,6 +47,7 @@ enum fakernic_event {
 	FAKERNIC_EVENT_PORT_ERROR		= 14,
 	FAKERNIC_EVENT_DEVICE_FATAL		= 15,
 	FAKERNIC_EVENT_PAGE_REQUEST		= 16,	/* id 0 */
+	FAKERNIC_EVENT_PORT_CHANGED		= 17,	/* id 0 */
 };
 
 #endif

@@ -416,6 +416,7 @@ static const char *const fakernic_look_events[] = {
     [FAKERNIC_EVENT_PORT_ERROR] = "PORT_ERROR",
     [FAKERNIC_EVENT_DEVICE_FATAL] = "DEVICE_FATAL",
     [FAKERNIC_EVENT_PAGE_REQUEST] = "PAGE_REQUEST",
+    [FAKERNIC_EVENT_PORT_CHANGED] = "PORT_CHANGED",
 };
 
 static unsigned fakernic_look_event(FakernicState *s,
