@@ -4,16 +4,20 @@
  * file that owns it. A file calls only files on its own line or below
  * (tests/laws):
  *
+ *      save
  *      roce
  *      input
  *      completer, responder, datagram, raw
+ *      qp_save
  *      requester, response, mcast
  *      qp
  *      congestion, migration
  *      complete, path, mr_wr
+ *      mr_save
  *      pacer, pages, wire, wr, mr, mr_access
  *      sched, sendq, retry, window, credit, rate, odp, opcode, icrc, ether,
  *      toeplitz
+ *      stream
  */
 #ifndef ROCE_ENGINE_H
 #define ROCE_ENGINE_H
@@ -27,6 +31,7 @@
 #include "rate.h"
 #include "retry.h"
 #include "sendq.h"
+#include "stream.h"
 #include "window.h"
 #include "wire.h"
 #include "wr.h"
@@ -98,6 +103,7 @@ typedef enum RoceAnswer {
     ROCE_ANSWER_DONE,           /* an empty READ response: ATOMIC WRITE,
                                  * FLUSH */
     ROCE_ANSWER_FLUSH,          /* in progress; becomes DONE */
+    ROCE_ANSWERS,
 } RoceAnswer;
 
 /*
@@ -128,6 +134,7 @@ typedef enum RoceDue {
     ROCE_DUE_ACK,
     ROCE_DUE_NAK,              /* sequence error or RNR */
     ROCE_DUE_FATAL,            /* NAK; the QP fails when it is sent */
+    ROCE_DUES,
 } RoceDue;
 
 /* Kind of the request message in progress. */
@@ -136,6 +143,7 @@ typedef enum RoceMessage {
     ROCE_MESSAGE_SEND,
     ROCE_MESSAGE_WRITE,
     ROCE_MESSAGE_SKIP,          /* UC: the rest of a damaged message */
+    ROCE_MESSAGES,
 } RoceMessage;
 
 typedef struct RoceResponder {
@@ -307,6 +315,11 @@ struct Roce {
     uint64_t stats[FAKERNIC_STAT_COUNT];
 };
 
+/* ---- stream.c ------------------------------------------------------------ */
+
+/* Moves the number of a QP that exists, or 0 for NULL. */
+void roce_stream_qp(RoceStream *s, Roce *r, RoceQp **qp);
+
 /* ---- sched.c: QPs with work, QPs with a deadline ------------------------- */
 
 /*
@@ -343,6 +356,9 @@ void roce_sched_flush_wait(Roce *r, RoceQp *qp);
 /* Ends the wait of the QP's FLUSH, if there is one. */
 void roce_sched_flush_wake(Roce *r, RoceQp *qp);
 
+/* Saves or loads the lists and the heap. A load has made the QPs. */
+void roce_sched_transfer(RoceStream *s, Roce *r);
+
 /* ---- pages.c: waits for pages -------------------------------------------- */
 
 /*
@@ -370,6 +386,9 @@ void roce_pages_report(Roce *r, const RocePageReport *report);
  * many steps; then r->page_report.next is not NULL.
  */
 RoceWait *roce_pages_next(Roce *r, uint64_t steps);
+
+/* Saves or loads the waits. A load has made QPs and keys. */
+void roce_pages_transfer(RoceStream *s, Roce *r);
 
 /* ---- path.c: addresses --------------------------------------------------- */
 
@@ -446,6 +465,13 @@ bool roce_send_refuse(RoceSend *send, uint8_t status, uint16_t vendor_err);
  * True: the function has set its length. False: it is refused.
  */
 bool roce_send_check(RoceSend *send, uint8_t qp_type, uint64_t longest);
+/* Saves or loads a part of a work request. */
+void roce_av_transfer(RoceStream *s, RoceAv *av);
+/* The same. */
+void roce_sge_transfer(RoceStream *s, RoceSge *sge);
+/* A work request of a QP of this enum fakernic_qp_type. A load begins with
+ * zeros, and the caller owns the page list even if the load fails. */
+void roce_send_wr_transfer(RoceStream *s, RoceSendWr *wr, uint8_t qp_type);
 
 /* ---- complete.c: completions, and transitions to error ------------------- */
 
@@ -542,9 +568,28 @@ RoceQp *roce_qp_find(const Roce *r, uint32_t qpn);
 void roce_qp_free(Roce *r, RoceQp *qp);
 /* Marks all numbers free. The caller has freed all QPs. */
 void roce_qp_numbers_reset(Roce *r);
+/*
+ * Makes a QP with a number that no other QP has. The caller keeps the list of
+ * free numbers. NULL: the number or 'init' is invalid, or there is no memory.
+ */
+RoceQp *roce_qp_make(Roce *r, const RoceQpInit *init, uint32_t number);
+/* Are the attributes of a loaded QP within their limits? */
+bool roce_qp_attr_valid(const Roce *r, const RoceQp *qp);
+/* Saves or loads the list of free numbers. A load has made the QPs. */
+void roce_qp_numbers_transfer(RoceStream *s, Roce *r);
+
+/* ---- qp_save.c ----------------------------------------------------------- */
+
+/* Saves a QP, or makes the one that the stream has. */
+void roce_qp_transfer(RoceStream *s, Roce *r, RoceQp *qp);
 
 /* ---- requester.c --------------------------------------------------------- */
 
+/*
+ * Sets the fields of an entry that its work request determines, as when it was
+ * fetched. Keys are not checked. False: the QP may not execute it.
+ */
+bool roce_requester_derive(const RoceQp *qp, RoceSend *send);
 /* Fetches the next WQE into the send queue. False: there is none now. */
 bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp);
 /*
@@ -582,6 +627,8 @@ void roce_mcast_copy(Roce *r, const uint8_t gid[16], const uint8_t *frame,
                      size_t len);
 /* Returns the copy once. 0: there is none. */
 size_t roce_mcast_output(Roce *r, uint8_t *buf);
+/* Saves or loads the groups and the copy. A load has made the QPs. */
+void roce_mcast_transfer(RoceStream *s, Roce *r);
 
 /* ---- completer.c, responder.c, response.c -------------------------------- */
 
@@ -602,6 +649,8 @@ void roce_response_nak(Roce *r, RoceQp *qp, uint8_t syndrome, uint32_t psn);
 /* Schedules a fatal NAK, after which the QP goes to ERR. */
 void roce_response_fatal(Roce *r, RoceQp *qp, uint8_t nak, uint32_t psn,
                          uint8_t event, uint16_t vendor_err);
+/* Sets the size of the ring of resources. False: it never has this size. */
+bool roce_response_set_size(RoceResponder *rs, uint32_t size);
 /* Reserves a resource. NULL: the peer exceeds the number it was granted. */
 RoceResource *roce_response_take(RoceQp *qp);
 /* Cancels the resource's answer. */

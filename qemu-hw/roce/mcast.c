@@ -130,3 +130,45 @@ int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn)
     roce_mcast_remove(r, group, qp);
     return FAKERNIC_CMD_OK;
 }
+
+/* ---- saving and loading -------------------------------------------------- */
+
+static void mcast_group_transfer(RoceStream *s, Roce *r, RoceMcast *group)
+{
+    ROCE_FIELD(s, group->count);
+    ROCE_CHECK(s, group->count <= ROCE_MCAST_QPS_PER_GROUP,
+               "number of members of a group");
+    if (s->failed || group->count == 0) {
+        group->count = 0;
+        return;
+    }
+    roce_stream_bytes(s, group->gid, sizeof(group->gid));
+    for (uint32_t i = 0; i < group->count && !s->failed; i++) {
+        RoceQp *qp = s->loads ? NULL : r->qps[group->qpn[i]];
+
+        roce_stream_qp(s, r, &qp);
+        ROCE_CHECK(s, qp && qp->init.type == FAKERNIC_QP_UD &&
+                          !roce_mcast_is_member(r, group, qp),
+                   "member of a group");
+        if (s->loads && !s->failed) {
+            group->qpn[i] = qp->qpn;
+            roce_mcast_note(r, group, qp);
+            qp->groups++;
+        }
+    }
+}
+
+void roce_mcast_transfer(RoceStream *s, Roce *r)
+{
+    uint32_t len = (uint32_t)r->mcast_copy_len;
+
+    for (uint32_t i = 0; i < r->limits.max_mcast_groups && !s->failed; i++) {
+        mcast_group_transfer(s, r, &r->mcast[i]);
+    }
+    ROCE_FIELD(s, len);
+    ROCE_CHECK(s, len <= ROCE_FRAME_MAX, "length of a frame");
+    if (!s->failed) {
+        roce_stream_bytes(s, r->mcast_copy, len);
+    }
+    r->mcast_copy_len = s->failed ? 0 : len;
+}

@@ -484,6 +484,13 @@ void roce_mr_table_refuse(RoceMrTable *t, const RoceFault *fault, bool sure)
                  entry);
 }
 
+bool roce_mr_table_on_demand(const RoceMrTable *t, uint32_t key)
+{
+    const RoceMr *mr = mr_by_index(t, key);
+
+    return mr && mr->odp;
+}
+
 uint8_t roce_mr_table_page_shift(const RoceMrTable *t, uint32_t key)
 {
     return mr_by_index(t, key)->page_shift;

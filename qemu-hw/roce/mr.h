@@ -46,6 +46,11 @@ bool roce_mr_table_reclaim(RoceMrTable *table, uint64_t entries);
 /* Destroys all keys, up to 'max' per call. True: none is left. */
 bool roce_mr_table_reset_some(RoceMrTable *table, uint32_t max);
 
+/* Saves or loads all keys. A load begins with an empty table. */
+void roce_mr_table_transfer(RoceStream *s, RoceMrTable *t);
+/* Is this the key of a region with on-demand paging, with any tag? */
+bool roce_mr_table_on_demand(const RoceMrTable *t, uint32_t key);
+
 /* The control plane of roce.h, for a table. */
 int roce_mr_table_create(RoceMrTable *t, const RoceMrInit *init, uint32_t *key);
 /*

@@ -354,3 +354,8 @@ uint64_t roce_odp_looks(const RoceOdp *odp)
 {
     return odp->looks;
 }
+
+void roce_odp_set_looks(RoceOdp *odp, uint64_t looks)
+{
+    odp->looks = looks;
+}

@@ -74,6 +74,8 @@ void roce_odp_clear(RoceOdp *odp, uint32_t region, uint64_t first,
 
 /* Number of entries and chunks examined so far, free running. */
 uint64_t roce_odp_looks(const RoceOdp *odp);
+/* Continues to count from this number. */
+void roce_odp_set_looks(RoceOdp *odp, uint64_t looks);
 
 /* Stores the latest fault, for the QP that will wait for its page. */
 void roce_odp_set_fault(RoceOdp *odp, const RoceFault *fault);

@@ -161,3 +161,142 @@ RoceWait *roce_pages_next(Roce *r, uint64_t steps)
     }
     return NULL;
 }
+
+/* ---- saving and loading -------------------------------------------------- */
+
+static void pages_fault_transfer(RoceStream *s, RoceFault *want)
+{
+    ROCE_FIELD(s, want->key);
+    ROCE_FIELD(s, want->write);
+    ROCE_FIELD(s, want->address);
+    ROCE_FIELD(s, want->length);
+    ROCE_FIELD(s, want->page);
+}
+
+/* Moves the name of a wait: its QP and kind. NULL: there is none. */
+static void pages_name_transfer(RoceStream *s, Roce *r, RoceWait **wait)
+{
+    RoceQp *qp = !s->loads && *wait ? (*wait)->qp : NULL;
+    RoceWaitKind kind = qp ? (*wait)->kind : ROCE_WAIT_SEND;
+
+    roce_stream_qp(s, r, &qp);
+    ROCE_ENUM(s, kind, ROCE_WAIT_KINDS);
+    if (s->loads) {
+        *wait = qp ? &qp->waits[kind] : NULL;
+        if (*wait) {
+            (*wait)->qp = qp;
+            (*wait)->kind = kind;
+        }
+    }
+}
+
+static void pages_link(Roce *r, RoceWait *wait)
+{
+    RoceWait **bucket = pages_bucket(r, wait->want.key);
+
+    wait->waits = true;
+    wait->prev = NULL;
+    wait->next = *bucket;
+    if (wait->next) {
+        wait->next->prev = wait;
+    }
+    *bucket = wait;
+}
+
+static void pages_wait_transfer(RoceStream *s, Roce *r, RoceWait *wait)
+{
+    pages_name_transfer(s, r, &wait);
+    ROCE_CHECK(s, wait && !wait->waits, "wait for pages");
+    if (!s->failed) {
+        pages_fault_transfer(s, &wait->want);
+    }
+    if (s->loads && !s->failed) {
+        pages_link(r, wait);
+    }
+    ROCE_DERIVED(wait->qp);             /* its name */
+    ROCE_DERIVED(wait->kind);
+    ROCE_DERIVED(wait->next);
+    ROCE_DERIVED(wait->prev);
+    ROCE_DERIVED(wait->in_line);        /* pages_line_transfer() */
+    ROCE_DERIVED(wait->line_next);
+    ROCE_DERIVED(wait->line_prev);
+}
+
+/* The waits of each bucket, the last one first. */
+static uint32_t pages_save_waits(RoceStream *s, Roce *r, bool count_only)
+{
+    uint32_t count = 0;
+
+    for (unsigned i = 0; i < ROCE_WAIT_BUCKETS; i++) {
+        RoceWait *wait = r->waits[i];
+
+        while (wait && wait->next) {
+            wait = wait->next;
+        }
+        for (; wait; wait = wait->prev) {
+            count++;
+            if (!count_only) {
+                pages_wait_transfer(s, r, wait);
+            }
+        }
+    }
+    return count;
+}
+
+static void pages_waits_transfer(RoceStream *s, Roce *r)
+{
+    uint32_t count = s->loads ? 0 : pages_save_waits(s, r, true);
+
+    ROCE_FIELD(s, count);
+    ROCE_CHECK(s, count == 0 || r->limits.max_odp_chunks > 0,
+               "wait for pages without on-demand paging");
+    if (!s->loads) {
+        pages_save_waits(s, r, false);
+    }
+    for (; s->loads && count > 0 && !s->failed; count--) {
+        pages_wait_transfer(s, r, NULL);
+    }
+}
+
+static void pages_line_transfer(RoceStream *s, Roce *r)
+{
+    RoceWait *wait = r->line_head, *each;
+
+    do {
+        each = s->loads ? NULL : wait;
+        pages_name_transfer(s, r, &each);
+        ROCE_CHECK(s, !each || (each->waits && !each->in_line),
+                   "line of page requests");
+        if (s->loads && !s->failed && each) {
+            pages_join_line(r, each);
+        }
+        wait = wait ? wait->line_next : NULL;
+    } while (each && !s->failed);
+}
+
+static void pages_report_transfer(RoceStream *s, Roce *r,
+                                  RocePageReport *report)
+{
+    pages_name_transfer(s, r, &report->next);
+    ROCE_FIELD(s, report->key);
+    ROCE_FIELD(s, report->first);
+    ROCE_FIELD(s, report->last);
+    ROCE_FIELD(s, report->refused);
+    ROCE_CHECK(s, !report->next ||
+                      (report->next->waits &&
+                       (!report->refused ||
+                        roce_mr_table_on_demand(r->mrs, report->key))),
+               "report of pages");
+    if (s->failed) {
+        report->next = NULL;
+    }
+}
+
+void roce_pages_transfer(RoceStream *s, Roce *r)
+{
+    pages_waits_transfer(s, r);
+    pages_line_transfer(s, r);
+    pages_report_transfer(s, r, &r->page_report);
+    ROCE_DERIVED(r->waits);
+    ROCE_DERIVED(r->line_tail);
+}

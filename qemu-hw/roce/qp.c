@@ -347,6 +347,16 @@ bool roce_qp_first_psn(const Roce *r, uint32_t qpn, bool sends, uint32_t *psn)
     return qp;
 }
 
+bool roce_qp_query_init(const Roce *r, uint32_t qpn, RoceQpInit *init)
+{
+    const RoceQp *qp = roce_qp_find(r, qpn);
+
+    if (qp) {
+        *init = qp->init;
+    }
+    return qp;
+}
+
 bool roce_qp_view(const Roce *r, uint32_t qpn, RoceQpView *view)
 {
     const RoceQp *qp = roce_qp_find(r, qpn);
@@ -499,23 +509,19 @@ static bool roce_qp_init_ok(const RoceQpInit *init)
     }
 }
 
-int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn)
+RoceQp *roce_qp_make(Roce *r, const RoceQpInit *init, uint32_t number)
 {
     RoceQp *qp;
-    uint32_t number;
 
-    if (!roce_qp_init_ok(init)) {
-        return FAKERNIC_CMD_BAD_PARAM;
-    }
-    number = roce_qp_number(r, init->type);
-    if (number == 0) {
-        return init->type == FAKERNIC_QP_GSI ? FAKERNIC_CMD_BUSY
-                                             : FAKERNIC_CMD_NO_RESOURCE;
+    if (!roce_qp_init_ok(init) || number == 0 || number >= r->limits.max_qp ||
+        r->qps[number] || (number == FAKERNIC_QPN_GSI) !=
+                              (init->type == FAKERNIC_QP_GSI)) {
+        return NULL;
     }
     qp = calloc(1, sizeof(*qp));
     if (!qp) {
         /* Not reached by tests: out of memory. */
-        return FAKERNIC_CMD_NO_RESOURCE;
+        return NULL;
     }
     qp->qpn = number;
     qp->init = *init;
@@ -530,10 +536,29 @@ int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn)
         /* Not reached by tests: out of memory. */
         roce_sendq_free(&qp->sq);
         free(qp);
+        return NULL;
+    }
+    r->qps[number] = qp;
+    return qp;
+}
+
+int roce_qp_create(Roce *r, const RoceQpInit *init, uint32_t *qpn)
+{
+    uint32_t number;
+
+    if (!roce_qp_init_ok(init)) {
+        return FAKERNIC_CMD_BAD_PARAM;
+    }
+    number = roce_qp_number(r, init->type);
+    if (number == 0) {
+        return init->type == FAKERNIC_QP_GSI ? FAKERNIC_CMD_BUSY
+                                             : FAKERNIC_CMD_NO_RESOURCE;
+    }
+    if (!roce_qp_make(r, init, number)) {
+        /* Not reached by tests: out of memory. */
         return FAKERNIC_CMD_NO_RESOURCE;
     }
     roce_qp_number_take(r, number);
-    r->qps[number] = qp;
     *qpn = number;
     return FAKERNIC_CMD_OK;
 }
@@ -546,9 +571,65 @@ void roce_qp_free(Roce *r, RoceQp *qp)
     if (r->sent == qp) {
         r->sent = NULL;
     }
+    if (r->served == qp) {
+        r->served = NULL;
+    }
     r->qps[qp->qpn] = NULL;
     roce_qp_number_give(r, qp->qpn);
     roce_sendq_free(&qp->sq);
     free(qp->rs.ring);
     free(qp);
+}
+
+/* ---- loading ------------------------------------------------------------- */
+
+/* Values that do not depend on the state of others, as GIDs and the port. */
+#define QP_LOADED_MASK (A(SQD_ASYNC_NOTIFY) | A(ACCESS_FLAGS) |           \
+                        A(PKEY_INDEX) | A(TIMEOUT) | A(RETRY_CNT) |       \
+                        A(RNR_RETRY) | A(RQ_PSN) | A(MAX_RD_ATOMIC) |     \
+                        A(MIN_RNR_TIMER) | A(SQ_PSN) |                    \
+                        A(MAX_DEST_RD_ATOMIC) | A(DEST_QPN))
+
+bool roce_qp_attr_valid(const Roce *r, const RoceQp *qp)
+{
+    const RoceQpAttr *attr = &qp->attr;
+    const bool connected = roce_qp_connected(qp) &&
+                           attr->state >= FAKERNIC_QPS_RTR &&
+                           attr->state <= FAKERNIC_QPS_SQE;
+
+    return attr->state <= FAKERNIC_QPS_ERR &&
+           (attr->state != FAKERNIC_QPS_SQE || !roce_qp_reliable(qp)) &&
+           attr->path_mig_state <= FAKERNIC_MIG_ARMED &&
+           attr->path_mtu <= FAKERNIC_MTU_4096 &&
+           (!connected || roce_mtu_bytes(attr->path_mtu) > 0) &&
+           attr->av.sgid_index < r->limits.gid_count &&
+           attr->alt_av.sgid_index < r->limits.gid_count &&
+           attr->alt_pkey_index == 0 && attr->alt_timeout <= 31 &&
+           roce_qp_bad_value(r, qp, QP_LOADED_MASK, attr) == 0;
+}
+
+void roce_qp_numbers_transfer(RoceStream *s, Roce *r)
+{
+    uint8_t seen[ROCE_QPNS / 8] = { 0 };
+    uint32_t count = 0;
+
+    for (uint32_t qpn = FAKERNIC_QPN_GSI + 1; qpn < r->limits.max_qp; qpn++) {
+        count += !r->qps[qpn];
+    }
+    for (uint32_t i = 0; i < count && !s->failed; i++) {
+        uint32_t at = (r->free_head + i) & (r->limits.max_qp - 1);
+        uint16_t qpn = r->free_qpns[at];
+
+        ROCE_FIELD(s, qpn);
+        ROCE_CHECK(s, qpn > FAKERNIC_QPN_GSI && qpn < r->limits.max_qp &&
+                          !r->qps[qpn] && !(seen[qpn / 8] & 1u << qpn % 8),
+                   "list of free queue pairs");
+        if (s->loads && !s->failed) {
+            seen[qpn / 8] |= (uint8_t)(1u << qpn % 8);
+            r->free_qpns[at] = qpn;
+        }
+    }
+    if (s->loads) {
+        r->free_count = count;
+    }
 }

@@ -7,6 +7,8 @@
  */
 #include "rate.h"
 
+#include "stream.h"
+
 /* enum ibv_rate, by number: 0 and 1 are "as fast as the port". */
 static const uint32_t roce_rate_table[] = {
     [2] = 2500000,
@@ -150,4 +152,18 @@ void roce_dcqcn_sent(RoceDcqcn *d, size_t len, uint32_t link_kbps)
     d->bytes_left = ROCE_DCQCN_INCREASE_BYTES;
     roce_dcqcn_step(&d->byte_steps);
     roce_dcqcn_increase(d, link_kbps);
+}
+
+void roce_dcqcn_transfer(RoceStream *s, RoceDcqcn *d)
+{
+    ROCE_FIELD(s, d->rate_kbps);
+    ROCE_FIELD(s, d->target_kbps);
+    ROCE_FIELD(s, d->alpha);
+    roce_stream_time(s, &d->alpha_at);
+    roce_stream_time(s, &d->increase_at);
+    roce_stream_time(s, &d->cut_at);
+    ROCE_FIELD(s, d->bytes_left);
+    ROCE_FIELD(s, d->time_steps);
+    ROCE_FIELD(s, d->byte_steps);
+    ROCE_CHECK(s, d->alpha <= ROCE_DCQCN_ONE, "DCQCN alpha");
 }

@@ -63,5 +63,7 @@ bool roce_dcqcn_notified(RoceDcqcn *d, RoceTime now, uint32_t link_kbps);
 uint32_t roce_dcqcn_rate(RoceDcqcn *d, RoceTime now, uint32_t link_kbps);
 /* Counts a frame that was sent at the rate that roce_dcqcn_rate() returned. */
 void roce_dcqcn_sent(RoceDcqcn *d, size_t len, uint32_t link_kbps);
+/* Saves or loads it. */
+void roce_dcqcn_transfer(RoceStream *s, RoceDcqcn *d);
 
 #endif

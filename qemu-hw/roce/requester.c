@@ -13,6 +13,24 @@
 /* Number of the consecutive probe that requests the answers again. */
 #define ROCE_PROBE_OF_ANSWERS 3
 
+bool roce_requester_derive(const RoceQp *qp, RoceSend *send)
+{
+    const RoceWrInfo *info = roce_wr_info(send->wr->opcode);
+
+    if (!roce_send_check(send, qp->init.type, ROCE_MESSAGE_MAX)) {
+        return false;
+    }
+    if (info->kind == ROCE_KIND_LOCAL || !roce_qp_connected(qp)) {
+        return true;
+    }
+    send->consumes = info->flags & ROCE_WR_CONSUMES;
+    send->answered = info->flags & ROCE_WR_ANSWERED;
+    send->psn_count = send->length == 0 || info->kind == ROCE_KIND_ATOMIC
+                          ? 1
+                          : (send->length - 1) / qp->mtu + 1;
+    return true;
+}
+
 /* May the requester execute it? IBTA 11.4.1.1. */
 static void roce_requester_check(Roce *r, RoceQp *qp, RoceSend *send)
 {
@@ -20,12 +38,9 @@ static void roce_requester_check(Roce *r, RoceQp *qp, RoceSend *send)
     const RoceWrInfo *info = roce_wr_info(wr->opcode);
     uint16_t error = 0;
 
-    if (!roce_send_check(send, qp->init.type, ROCE_MESSAGE_MAX) ||
-        info->kind == ROCE_KIND_LOCAL) {
+    if (!roce_requester_derive(qp, send) || info->kind == ROCE_KIND_LOCAL) {
         return;
     }
-    send->consumes = info->flags & ROCE_WR_CONSUMES;
-    send->answered = info->flags & ROCE_WR_ANSWERED;
     if (!(wr->flags & FAKERNIC_SQ_INLINE) && info->kind != ROCE_KIND_FLUSH) {
         error = roce_sgl_check(r->mrs,
                                &(RoceSgl) { qp->init.pd, wr->sge,
@@ -37,9 +52,6 @@ static void roce_requester_check(Roce *r, RoceQp *qp, RoceSend *send)
     if (error) {
         roce_send_refuse(send, FAKERNIC_WC_LOC_PROT_ERR, error);
     }
-    send->psn_count = send->length == 0 || info->kind == ROCE_KIND_ATOMIC
-                          ? 1
-                          : (send->length - 1) / qp->mtu + 1;
 }
 
 bool roce_requester_fetch(Roce *r, RoceTime now, RoceQp *qp)

@@ -93,6 +93,23 @@ static bool roce_resources_grow(RoceResponder *rs)
     return true;
 }
 
+bool roce_response_set_size(RoceResponder *rs, uint32_t size)
+{
+    while (rs->ring_size < size && rs->ring_size > 0 &&
+           rs->ring_size <= UINT8_MAX) {
+        RoceResource *ring = calloc(2 * rs->ring_size, sizeof(*ring));
+
+        if (!ring) {
+            /* Not reached by tests: out of memory. */
+            return false;
+        }
+        free(rs->ring);
+        rs->ring = ring;
+        rs->ring_size *= 2;
+    }
+    return rs->ring_size == size;
+}
+
 /*
  * Makes room for one more resource, in addition to all that the peer may ask
  * for again.

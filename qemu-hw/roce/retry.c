@@ -7,6 +7,7 @@
 #include "retry.h"
 
 #include "psn.h"
+#include "stream.h"
 
 /* Table 45 in units of 10 us; value 0 is the longest wait. */
 static const uint32_t roce_rnr_10us[32] = {
@@ -325,4 +326,35 @@ bool roce_retry_pages(RoceRetry *t)
     }
     t->mode = ROCE_RETRY_SENDING;
     return true;
+}
+
+/* A round trip is far below this. Probes wait up to 32 times as long. */
+#define RETRY_TRIP_MAX ((RoceTime)1 << 50)
+
+void roce_retry_transfer(RoceStream *s, RoceRetry *t, bool reliable)
+{
+    ROCE_ENUM(s, t->mode, ROCE_RETRY_MODES);
+    roce_stream_time(s, &t->deadline);
+    ROCE_FIELD(s, t->retry_left);
+    ROCE_FIELD(s, t->rnr_left);
+    ROCE_FIELD(s, t->signs);
+    ROCE_FIELD(s, t->refused);
+    ROCE_FIELD(s, t->unsent);
+    ROCE_FIELD(s, t->paced);
+    roce_stream_time(s, &t->ack_at);
+    ROCE_FIELD(s, t->lossy);
+    ROCE_FIELD(s, t->probe);
+    ROCE_FIELD(s, t->probes);
+    ROCE_FIELD(s, t->late);
+    roce_stream_time(s, &t->trip);
+    roce_stream_time(s, &t->deviation);
+    ROCE_FIELD(s, t->timing);
+    ROCE_PSN(s, t->timed_psn);
+    roce_stream_time(s, &t->timed_at);
+    ROCE_CHECK(s, t->trip >= 0 && t->trip < RETRY_TRIP_MAX &&
+                      t->deviation >= 0 && t->deviation < RETRY_TRIP_MAX,
+               "round-trip time");
+    ROCE_CHECK(s, reliable || (t->mode != ROCE_RETRY_WAIT_RNR && !t->probe &&
+                               t->deadline == ROCE_TIME_NEVER),
+               "wait for a peer");
 }

@@ -40,6 +40,7 @@ typedef enum RoceRetryMode {
     ROCE_RETRY_SENDING,
     ROCE_RETRY_WAIT_RNR,        /* until the deadline */
     ROCE_RETRY_WAIT_PAGES,      /* until the host reports pages */
+    ROCE_RETRY_MODES,
 } RoceRetryMode;
 
 /* How an answer shows that something was lost. */
@@ -177,5 +178,8 @@ void roce_retry_probed(RoceRetry *t);
 void roce_retry_wait_pages(RoceRetry *t);
 /* The host has reported pages. True: the requester was waiting for them. */
 bool roce_retry_pages(RoceRetry *t);
+
+/* Saves or loads it. Only a reliable QP waits for its peer. */
+void roce_retry_transfer(RoceStream *s, RoceRetry *t, bool reliable);
 
 #endif

@@ -45,6 +45,7 @@ typedef int64_t RoceTime;               /* nanoseconds from any origin */
 #define ROCE_FRAME_MAX 9022
 
 typedef struct Roce Roce;
+typedef struct RoceStream RoceStream;   /* stream.h */
 
 /*
  * A protection domain: its number, below RoceLimits.max_pd, and a generation
@@ -341,6 +342,33 @@ void roce_reset(Roce *r);
  * and roce_free().
  */
 bool roce_reset_some(Roce *r, uint32_t max);
+/* Bytes of the one line that says why roce_load() failed. */
+#define ROCE_LOAD_ERROR 160
+
+/* Appends bytes to the host's stream, or reads the next ones. False: the
+ * stream has failed, or has ended. */
+typedef bool (*RoceSaveBytes)(void *stream, const void *bytes, size_t size);
+typedef bool (*RoceLoadBytes)(void *stream, void *bytes, size_t size);
+
+/*
+ * Writes the state of all objects to a stream, in a format with a version.
+ * The engine does not change. No reset may be in progress. Pages of regions
+ * with on-demand paging are not saved: they are absent after the load, and are
+ * requested again. The host's pointers (counters) are not saved either. False:
+ * the stream has failed.
+ */
+bool roce_save(Roce *r, RoceSaveBytes write, void *stream);
+/*
+ * Replaces all objects by those of a stream, which was saved with the same
+ * limits. The stream is checked like any other hostile input: it cannot make a
+ * later call access memory that the engine does not own, fail an assertion or
+ * run without a bound. False: the stream is invalid, 'error' says why, and the
+ * engine is in the state of roce_new(). Host operations are not called. The
+ * host must compare numbers of its own objects: see roce_qp_query_init().
+ */
+bool roce_load(Roce *r, RoceLoadBytes read, void *stream,
+               char error[ROCE_LOAD_ERROR]);
+
 /*
  * Frees page tables of destroyed regions: 8 bytes for each of up to 'pages'
  * pages. True: none is left.
@@ -493,6 +521,9 @@ int roce_qp_modify(Roce *r, RoceTime now, uint32_t qpn, uint32_t mask,
                    const RoceQpAttr *attr, uint32_t *bad_field);
 /* The current attributes of a QP. BAD_ID: there is no such QP. */
 int roce_qp_query(Roce *r, uint32_t qpn, RoceQpAttr *attr);
+
+/* The numbers that the QP was created with. False: there is no such QP. */
+bool roce_qp_query_init(const Roce *r, uint32_t qpn, RoceQpInit *init);
 
 /* The progress of a QP, which no attribute contains. */
 typedef struct RoceQpView {
@@ -650,7 +681,8 @@ int roce_mcast_attach(Roce *r, const uint8_t gid[16], uint32_t qpn);
 int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn);
 
 /*
- * Sets the largest Ethernet payload of the port. Larger path MTUs are refused.
+ * Sets the largest Ethernet payload of the port, at most 9000. Larger path MTUs
+ * are refused.
  */
 void roce_set_port_mtu(Roce *r, uint32_t mtu);
 

@@ -224,3 +224,95 @@ void roce_sched_flush_wake(Roce *r, RoceQp *qp)
         r->flush_head = rs->flush_next;
     }
 }
+
+/* ---- saving and loading -------------------------------------------------- */
+
+/* The list's QPs in order, and 0. */
+static void sched_list_transfer(RoceStream *s, Roce *r, RoceQpList *list)
+{
+    RoceQp *qp = list->head, *each;
+
+    do {
+        each = qp;
+        roce_stream_qp(s, r, &each);
+        ROCE_CHECK(s, !each || !each->listed, "list of queue pairs");
+        if (s->loads && each && !s->failed) {
+            roce_list_append(list, each);
+        }
+        qp = s->loads || !qp ? NULL : qp->next;
+    } while (each && !s->failed);
+    ROCE_DERIVED(list->tail);
+}
+
+static void sched_flush_transfer(RoceStream *s, Roce *r)
+{
+    RoceQp *qp = r->flush_head, *each;
+
+    do {
+        each = qp;
+        roce_stream_qp(s, r, &each);
+        ROCE_CHECK(s, !each || !each->rs.flush_waits, "list of FLUSHes");
+        if (s->loads && each && !s->failed) {
+            roce_sched_flush_wait(r, each);
+        }
+        qp = s->loads || !qp ? NULL : qp->rs.flush_next;
+    } while (each && !s->failed);
+    ROCE_DERIVED(r->flush_tail);
+}
+
+/* A load derives the deadline of each QP, then places it where it was. */
+static void sched_derive(Roce *r, RoceQp *qp)
+{
+    qp->deadline = qp->retry.deadline < qp->flush_at ? qp->retry.deadline
+                                                     : qp->flush_at;
+    if (qp->pace.wake < qp->deadline) {
+        qp->deadline = qp->pace.wake;
+    }
+    qp->busy = roce_retry_awaits(&qp->retry);
+    r->busy_count += qp->busy;
+}
+
+static void sched_heap_transfer(RoceStream *s, Roce *r)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < r->limits.max_qp; i++) {
+        if (r->qps[i] && s->loads) {
+            sched_derive(r, r->qps[i]);
+        }
+        count += r->qps[i] && r->qps[i]->deadline != ROCE_TIME_NEVER;
+    }
+    for (uint32_t i = 0; i < count && !s->failed; i++) {
+        RoceQp *qp = s->loads ? NULL : r->heap[i];
+
+        roce_stream_qp(s, r, &qp);
+        ROCE_CHECK(s, qp && qp->deadline != ROCE_TIME_NEVER &&
+                          qp->heap_index == ROCE_HEAP_NONE &&
+                          (i == 0 ||
+                           r->heap[(i - 1) / 2]->deadline <= qp->deadline),
+                   "order of deadlines");
+        if (s->loads && !s->failed) {
+            roce_heap_place(r, i, qp);
+            r->heap_count = i + 1;
+        }
+    }
+    ROCE_DERIVED(r->heap_count);
+    ROCE_DERIVED(r->busy_count);
+}
+
+void roce_sched_transfer(RoceStream *s, Roce *r)
+{
+    RoceQp *served = r->served ? r->qps[r->served->qpn] : NULL;
+    uint64_t left = r->share_left;
+
+    sched_list_transfer(s, r, &r->ready);
+    sched_list_transfer(s, r, &r->parked);
+    sched_flush_transfer(s, r);
+    sched_heap_transfer(s, r);
+    roce_stream_qp(s, r, &served);
+    ROCE_FIELD(s, left);
+    ROCE_FIELD(s, r->wire_blocked);
+    ROCE_DERIVED(r->wire_wanted);       /* only within roce_output() */
+    r->served = served;
+    r->share_left = (size_t)left;
+}

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stream.h"
+
 /* A REG_MR that was never executed still owns its page list. */
 static void roce_send_wr_release(const RoceSendWr *wr)
 {
@@ -439,4 +441,120 @@ bool roce_sendq_head_complete(const RoceSendq *sq)
 bool roce_sendq_drained(const RoceSendq *sq)
 {
     return roce_sendq_empty(sq) || !roce_send_begun(roce_sendq_at(sq, sq->ci));
+}
+
+/* ---- saving and loading -------------------------------------------------- */
+
+static void sendq_again_transfer(RoceStream *s, RoceSendAgain *again)
+{
+    ROCE_PSN(s, again->first);
+    ROCE_PSN(s, again->end);
+    ROCE_FIELD(s, again->times);
+}
+
+/*
+ * Do the PSNs of the started entries follow each other, up to next_psn? They
+ * are the first entries, except that local ones may be between them. *start is
+ * set to the first PSN.
+ */
+static bool sendq_chain_valid(const RoceSendq *sq, bool reliable,
+                              uint32_t *start)
+{
+    const RoceSend *last = NULL;
+    bool open = false;
+    uint64_t span = 0;
+
+    *start = reliable ? sq->next_psn : sq->una;
+    for (uint32_t i = sq->ci; i != sq->pi; i++) {
+        const RoceSend *send = roce_sendq_at(sq, i);
+
+        if (!send->started) {
+            open |= !send->done;
+            continue;
+        }
+        if (open || send->psn_count == 0 || (reliable && send->done) ||
+            (last ? send->psn != roce_send_end(last)
+                  : reliable && i != sq->ci)) {
+            return false;
+        }
+        *start = !last && reliable ? send->psn : *start;
+        span += send->psn_count;
+        last = send;
+    }
+    return span <= ROCE_PSN_MASK &&
+           (!last || roce_send_end(last) == sq->next_psn);
+}
+
+/* Are tx and tx_psn at the same place, and the marks in their order? */
+static bool sendq_marks_valid(const RoceSendq *sq, uint32_t start)
+{
+    const uint32_t una = roce_psn_sub(sq->una, start);
+    const uint32_t tx = roce_psn_sub(sq->tx_psn, start);
+    const uint32_t high = roce_psn_sub(sq->high, start);
+    const uint32_t next = roce_psn_sub(sq->next_psn, start);
+    bool sent = true;
+    bool started = false;
+
+    for (uint32_t i = sq->ci; i != sq->pi; i++) {
+        const RoceSend *send = roce_sendq_at(sq, i);
+
+        sent &= i != sq->tx;
+        started |= send->started;
+        if (send->started &&
+            (roce_psn_sub(roce_send_end(send), start) <= tx) != sent) {
+            return false;
+        }
+    }
+    return una <= tx && tx <= high && high <= next &&
+           (started || (tx == high && high == next));
+}
+
+static void sendq_derive(RoceSendq *sq)
+{
+    sq->answers = sq->answer_psns = 0;
+    for (uint32_t i = sq->ci; i != sq->pi; i++) {
+        const RoceSend *send = roce_sendq_at(sq, i);
+
+        if (send->answered && send->started) {
+            sq->answers++;
+            sq->answer_psns += send->psn_count;
+        }
+    }
+}
+
+void roce_sendq_transfer(RoceStream *s, RoceSendq *sq, bool reliable,
+                         bool active)
+{
+    uint32_t sent = sq->tx - sq->ci, start;
+
+    ROCE_DERIVED(sq->ring);
+    ROCE_DERIVED(sq->size);
+    ROCE_DERIVED(sq->max);
+    ROCE_FIELD(s, sent);
+    ROCE_CHECK(s, sent <= sq->pi - sq->ci, "number of sends");
+    ROCE_PSN(s, sq->una);
+    ROCE_PSN(s, sq->tx_psn);
+    ROCE_PSN(s, sq->high);
+    ROCE_PSN(s, sq->next_psn);
+    ROCE_PSN(s, sq->ssn);
+    ROCE_PSN(s, sq->lsn);
+    ROCE_FIELD(s, sq->credits_known);
+    ROCE_FIELD(s, sq->unlimited);
+    ROCE_FIELD(s, sq->broken);
+    ROCE_DERIVED(sq->answers);
+    ROCE_DERIVED(sq->answer_psns);
+    ROCE_FIELD(s, sq->again_count);
+    ROCE_CHECK(s, sq->again_count <= ROCE_SENDQ_AGAIN, "number of repeats");
+    for (unsigned i = 0; i < sq->again_count && !s->failed; i++) {
+        sendq_again_transfer(s, &sq->again[i]);
+    }
+    if (s->loads && !s->failed) {
+        sq->tx = sq->ci + sent;
+        sendq_derive(sq);
+    }
+    /* A queue that sends nothing is empty, and its PSNs are not used. */
+    if (active && sq->size > 0) {
+        ROCE_CHECK(s, sendq_chain_valid(sq, reliable, &start) &&
+                          sendq_marks_valid(sq, start), "send window");
+    }
 }

@@ -195,4 +195,12 @@ bool roce_sendq_head_complete(const RoceSendq *sq);
 /* Are all entries that have begun complete? */
 bool roce_sendq_drained(const RoceSendq *sq);
 
+/*
+ * Saves or loads the marks and counters. A load has pushed the entries before,
+ * and set their fields. It fails if the queue is 'active' and these contradict
+ * each other.
+ */
+void roce_sendq_transfer(RoceStream *s, RoceSendq *sq, bool reliable,
+                         bool active);
+
 #endif

@@ -5,6 +5,8 @@
  */
 #include "window.h"
 
+#include "stream.h"
+
 void roce_window_init(RoceWindow *w, uint32_t max)
 {
     *w = (RoceWindow) { .size = max, .max = max };
@@ -45,4 +47,14 @@ uint32_t roce_window_ack_every(const RoceWindow *w, uint32_t most)
     uint32_t quarter = w->size / 4;
 
     return quarter >= most ? most : quarter > 0 ? quarter : 1;
+}
+
+void roce_window_transfer(RoceStream *s, RoceWindow *w, uint32_t max)
+{
+    ROCE_FIELD(s, w->size);
+    ROCE_FIELD(s, w->max);
+    ROCE_FIELD(s, w->answered);
+    ROCE_CHECK(s, w->max == max || (w->max == 0 && w->size == 0), "window");
+    ROCE_CHECK(s, w->max == 0 || (w->size >= ROCE_WINDOW_MIN &&
+                                  w->size <= w->max), "size of a window");
 }

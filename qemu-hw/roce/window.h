@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "roce.h"
+
 /* Limit of SEND and WRITE packets in flight. */
 #define ROCE_WINDOW_REQUESTS 128
 /* Limit of requested answers. A slow peer sends what eight QPs request
@@ -48,6 +50,10 @@ void roce_window_lost(RoceWindow *w);
 uint32_t roce_window_share(const RoceWindow *w, uint32_t busy);
 /* The number of packets after which to ask for an ACK, at most 'most'. */
 uint32_t roce_window_ack_every(const RoceWindow *w, uint32_t most);
+
+/* Saves or loads the window of a QP, whose maximum is this or, before it is
+ * connected, 0. */
+void roce_window_transfer(RoceStream *s, RoceWindow *w, uint32_t max);
 
 /* Is the window still reduced by a loss? */
 static inline bool roce_window_reduced(const RoceWindow *w)

@@ -225,3 +225,110 @@ bool roce_send_check(RoceSend *send, uint8_t qp_type, uint64_t longest)
     send->length = info->kind == ROCE_KIND_FLUSH ? 0 : (uint32_t)length;
     return true;
 }
+
+/* ---- saving and loading -------------------------------------------------- */
+
+void roce_av_transfer(RoceStream *s, RoceAv *av)
+{
+    roce_stream_bytes(s, av->dgid, sizeof(av->dgid));
+    roce_stream_bytes(s, av->dmac, sizeof(av->dmac));
+    ROCE_FIELD(s, av->sgid_index);
+    ROCE_FIELD(s, av->flow_label);
+    ROCE_FIELD(s, av->traffic_class);
+    ROCE_FIELD(s, av->hop_limit);
+    ROCE_FIELD(s, av->sl);
+    ROCE_FIELD(s, av->static_rate);
+    ROCE_FIELD(s, av->udp_sport);
+}
+
+void roce_sge_transfer(RoceStream *s, RoceSge *sge)
+{
+    ROCE_FIELD(s, sge->address);
+    ROCE_FIELD(s, sge->length);
+    ROCE_FIELD(s, sge->lkey);
+}
+
+/* An executed REG_MR has no list of pages any more. */
+static void wr_reg_mr_transfer(RoceStream *s, RoceSendWr *wr)
+{
+    bool pages = !s->loads && wr->reg_mr.pages;
+
+    ROCE_FIELD(s, wr->reg_mr.iova);
+    ROCE_FIELD(s, wr->reg_mr.length);
+    ROCE_FIELD(s, wr->reg_mr.key);
+    ROCE_FIELD(s, wr->reg_mr.access);
+    ROCE_FIELD(s, wr->reg_mr.page_count);
+    ROCE_FIELD(s, wr->reg_mr.page_shift);
+    ROCE_FIELD(s, pages);
+    if (pages) {
+        roce_stream_list(s, &wr->reg_mr.pages, wr->reg_mr.page_count);
+    }
+}
+
+static void wr_segment_transfer(RoceStream *s, RoceSendWr *wr,
+                                RoceWrSegment segment)
+{
+    switch (segment) {
+    case ROCE_SEGMENT_NONE:
+        break;
+    case ROCE_SEGMENT_RDMA:
+        ROCE_FIELD(s, wr->rdma.remote_address);
+        ROCE_FIELD(s, wr->rdma.rkey);
+        ROCE_FIELD(s, wr->rdma.flush);
+        break;
+    case ROCE_SEGMENT_ATOMIC:
+        ROCE_FIELD(s, wr->atomic.remote_address);
+        ROCE_FIELD(s, wr->atomic.rkey);
+        ROCE_FIELD(s, wr->atomic.swap_or_add);
+        ROCE_FIELD(s, wr->atomic.compare);
+        ROCE_FIELD(s, wr->atomic.swap_mask_or_boundary);
+        ROCE_FIELD(s, wr->atomic.compare_mask);
+        break;
+    case ROCE_SEGMENT_UD:
+        roce_av_transfer(s, &wr->ud.av);
+        ROCE_FIELD(s, wr->ud.dest_qpn);
+        ROCE_FIELD(s, wr->ud.qkey);
+        break;
+    case ROCE_SEGMENT_REG_MR:
+        wr_reg_mr_transfer(s, wr);
+        break;
+    case ROCE_SEGMENT_BIND_MW:
+        ROCE_FIELD(s, wr->bind_mw.address);
+        ROCE_FIELD(s, wr->bind_mw.length);
+        ROCE_FIELD(s, wr->bind_mw.mw_key);
+        ROCE_FIELD(s, wr->bind_mw.new_key);
+        ROCE_FIELD(s, wr->bind_mw.mr_key);
+        ROCE_FIELD(s, wr->bind_mw.access);
+        break;
+    }
+}
+
+void roce_send_wr_transfer(RoceStream *s, RoceSendWr *wr, uint8_t qp_type)
+{
+    ROCE_FIELD(s, wr->index);
+    ROCE_FIELD(s, wr->opcode);
+    ROCE_FIELD(s, wr->flags);
+    ROCE_FIELD(s, wr->format_error);
+    if (wr->format_error) {
+        return;                 /* nothing else is valid */
+    }
+    ROCE_FIELD(s, wr->sge_count);
+    ROCE_FIELD(s, wr->inline_length);
+    ROCE_FIELD(s, wr->mss);
+    ROCE_FIELD(s, wr->forced_status);
+    ROCE_FIELD(s, wr->forced_error);
+    ROCE_FIELD(s, wr->imm_or_key);
+    ROCE_FIELD(s, wr->xrc_srqn);
+    ROCE_CHECK(s, wr->sge_count <= FAKERNIC_SGE_MAX &&
+                      wr->inline_length <= FAKERNIC_INLINE_MAX,
+               "size of a work request");
+    wr_segment_transfer(s, wr, roce_wr_segment(roce_wr_info(wr->opcode),
+                                               qp_type));
+    if (wr->flags & FAKERNIC_SQ_INLINE && !s->failed) {
+        roce_stream_bytes(s, wr->inline_data, wr->inline_length);
+        return;
+    }
+    for (unsigned i = 0; i < wr->sge_count && !s->failed; i++) {
+        roce_sge_transfer(s, &wr->sge[i]);
+    }
+}

@@ -20,6 +20,7 @@ from pathlib import Path
 import callgraph
 import layout
 import owners
+import saved
 import texts
 from headers import HW_INCLUDE, SpecError, strip_comments
 
@@ -84,6 +85,11 @@ def fields_written(tree):
     """a structure with an owner is written by that file alone"""
     return [problem for struct in owners.OWNERS
             for problem in owners.writers(tree, struct)]
+
+
+def fields_saved(tree):
+    """roce_save() saves every field of the engine, or marks it as derived"""
+    return saved.forgotten(tree)
 
 
 # ---- what it looks like ------------------------------------------------------
@@ -745,7 +751,7 @@ def tests_named(tree):
 
 
 LAWS = (engine_calls, device_calls, driver_calls, provider_calls,
-        fields_written, engine_headers_alone, switch_alone,
+        fields_written, fields_saved, engine_headers_alone, switch_alone,
         *(contracts(folder) for folder in (
             callgraph.ENGINE, callgraph.DEVICE, 'qemu-hw/fault', SWITCH,
             callgraph.DRIVER, callgraph.PROVIDER)),
