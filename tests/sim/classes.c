@@ -363,6 +363,13 @@ static void draw_tenants(SimOptions *o, Rng *r)
     o->odp_list = rng_range(r, 1, 4);
 }
 
+/* A history of another class, in which engines are saved, freed and loaded. */
+static void draw_migrated(SimOptions *o, Rng *r)
+{
+    sim_classes[rng_below(r, sim_class_count - 1)].draw(o, r);
+    o->save_every = rng_range(r, 1, 60);
+}
+
 const SimClass sim_classes[] = {
     { "clean", draw_clean },
     { "lossy", draw_lossy },
@@ -383,5 +390,6 @@ const SimClass sim_classes[] = {
     { "hostile", draw_hostile },
     { "paged", draw_paged },
     { "tenants", draw_tenants },
+    { "migrated", draw_migrated },      /* the last: see draw_migrated() */
 };
 const unsigned sim_class_count = sizeof(sim_classes) / sizeof(sim_classes[0]);

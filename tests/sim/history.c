@@ -130,7 +130,8 @@ static RoceTime liveness_bound(World *w)
      * Other pages may have become absent by then. */
     if (o->odp_pct) {
         bound += (RoceTime)(messages * 10 + bytes / 16384) *
-                 (o->odp_wait_us + 41000) * US * (o->odp_chunks ? 4 : 1);
+                 (o->odp_wait_us + 41000) * US *
+                 (o->odp_chunks || o->save_every ? 4 : 1);
     }
     /* A forged RNR NAK may have the longest timer. */
     if (o->hostile_ppm) {

@@ -405,8 +405,9 @@ static void host_set_gids(Host *h)
     }
 }
 
-Host *host_new(World *w, unsigned number)
+Roce *host_engine_new(Host *h)
 {
+    World *w = h->world;
     RoceLimits limits = { .max_qp = 64, .max_mr = 1024, .max_pd = SIM_PDS,
                           .max_mcast_groups = 4,
                           .gid_count = 4, .max_rd_atomic = 16,
@@ -414,12 +415,18 @@ Host *host_new(World *w, unsigned number)
                           .dcqcn = w->options.dcqcn,
                           .hash_seed = w->seed,
                           .link_kbps = w->options.rate_mbps * 1000 };
-    Host *h = calloc(1, sizeof(*h));
 
     if (w->options.odp_pct) {
         limits.max_odp_chunks = w->options.odp_chunks ? w->options.odp_chunks
                                                       : ODP_CHUNKS;
     }
+    return roce_new(&limits, &host_ops, h);
+}
+
+Host *host_new(World *w, unsigned number)
+{
+    Host *h = calloc(1, sizeof(*h));
+
     h->world = w;
     h->number = number;
     host_memory_open(h);
@@ -427,7 +434,7 @@ Host *host_new(World *w, unsigned number)
            6);
     h->wake = ROCE_TIME_NEVER;
     h->next_cqn = 1000 * (number + 1);
-    h->roce = roce_new(&limits, &host_ops, h);
+    h->roce = host_engine_new(h);
     roce_set_port_mtu(h->roce, 9000);
     host_set_gids(h);
     return h;

@@ -38,6 +38,8 @@
     /* regions with on-demand paging; zero limits: none that matter */ \
     X(odp_pct, 0) X(implicit_pct, 0) X(odp_wait_us, 20) X(odp_chunks, 0) \
     X(odp_list, 0) X(odp_churn, 0) \
+    /* events between two saves of an engine, on average; 0: none */ \
+    X(save_every, 0) \
     /* interval of a hostile tenant's actions in us; 0: no tenant */ \
     X(tenants, 0)
 

@@ -241,14 +241,15 @@ static bool is_missing(Host *h, uint32_t key, uint64_t address,
     }
 }
 
-/* Whether its pages stay until the host takes them back. With a limit of chunks
- * that leaves each tenant a share, pages within a share stay. */
+/* Whether its pages stay until the host takes them back; a load drops them. With
+ * a limit of chunks that leaves each tenant a share, pages within a share stay. */
 static bool keeps_pages(const SimMr *mr)
 {
     const SimOptions *o = &mr->host->world->options;
 
-    return !o->odp_chunks || (o->tenants && o->odp_chunks >= 512 &&
-                              ROCE_PD_NUMBER(mr->pd) < SIM_PD_TENANT);
+    return !o->save_every &&
+           (!o->odp_chunks || (o->tenants && o->odp_chunks >= 512 &&
+                               ROCE_PD_NUMBER(mr->pd) < SIM_PD_TENANT));
 }
 
 static void check_request(Host *h, uint32_t key, uint64_t address,
@@ -378,9 +379,10 @@ void paging_schedule(World *w)
 uint64_t paging_constant(const SimMr *mr, uint64_t offset, uint64_t length,
                          uint64_t since)
 {
+    const SimOptions *o = &mr->host->world->options;
     uint64_t at = mr->iova - first_page(mr) + offset, bytes = 0;
 
-    while (length && !mr->host->world->options.odp_chunks) {
+    while (length && !o->odp_chunks && !o->save_every) {
         uint64_t run = page_size(mr) - (at & (page_size(mr) - 1));
         uint32_t page = (uint32_t)(at >> mr->page_shift);
 

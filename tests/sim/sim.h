@@ -25,6 +25,7 @@
  *   workload.c   random programs for all queue pairs
  *   tenant.c     a second tenant, which is hostile
  *   changes.c    attributes and registrations that change
+ *   migrate.c    engines that are saved, freed and loaded
  *   inject.c     when work is posted, and which objects are removed
  *   model*.c     the oracle
  *   history.c    phases, checks at rest
@@ -171,6 +172,8 @@ uint64_t paging_constant(const SimMr *mr, uint64_t offset, uint64_t length,
 /* ---- host.c -------------------------------------------------------------- */
 
 Host *host_new(World *w, unsigned number);
+/* An engine for the host, without objects. */
+Roce *host_engine_new(Host *h);
 void host_free(Host *h);
 bool opcode_is_send(uint8_t opcode);
 bool opcode_is_atomic(uint8_t opcode);
@@ -256,6 +259,11 @@ void inject_event(World *w, const SimEvent *ev);
 void inject_completed(SimQp *qp);
 /* Resets and reconnects each intact QP, then continues the work. */
 void inject_next_life(World *w);
+
+/* ---- migrate.c ----------------------------------------------------------- */
+
+/* Moves one of the engines, or none. */
+void migrate_maybe(World *w);
 
 /* ---- changes.c ----------------------------------------------------------- */
 

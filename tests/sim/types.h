@@ -429,6 +429,9 @@ struct World {
     uint64_t seed;
     SimOptions options;
     Rng rng;
+    Rng save_rng;               /* when engines are saved: no other random
+                                 * number depends on it */
+    uint32_t saves;
     RoceTime now;
     RoceTime faults_end;
     LinkScript script;

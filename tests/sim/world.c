@@ -58,6 +58,7 @@ World *world_new(const SimOptions *options, uint64_t seed)
     w->digest = 0xcbf29ce484222325ull;
     w->faults_end = options->faults_ms * MS;
     rng_seed(&w->rng, seed ^ 0x5deece66dull);
+    rng_seed(&w->save_rng, seed ^ 0x5a7eull);
     for (unsigned i = 0; i < 2; i++) {
         uint32_t size = options->max_size > 9000 ? options->max_size : 9000;
 
@@ -387,6 +388,7 @@ bool world_run(World *w, RoceTime until, bool (*stop)(World *w))
 
             world_handle(w, &ev);
         }
+        migrate_maybe(w);
         if (++w->steps > WORLD_STEPS_MAX) {
             world_fail(w, "livelock: too many events");
         }
