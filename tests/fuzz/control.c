@@ -488,7 +488,7 @@ static void step_port(Frames *f, Side *side, Slot slot, const FuzzRecord *r)
         roce_mcast_attach(side->r, gid.gid, side->qpn[slot]);
         break;
     case 5:
-        roce_set_port_mtu(side->r, r->c);
+        roce_set_port_mtu(side->r, r->c % (WORLD_MTU_MAX + 1));
         break;
     case 6:
         roce_qp_query(side->r, r->e & 0x3f, &attr);

@@ -588,6 +588,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (steps++ < FUZZ_RECORDS_MAX && fuzz_next(&f.input, &r)) {
         frames_step(&f, &r);
     }
+    frames_save(&f);
     frames_drain(&f);
     frames_check_waits(&f);
     world_free(&f.w);

@@ -26,5 +26,7 @@ typedef struct Frames {
 void frames_step(Frames *f, const FuzzRecord *r);
 /* control.c: posts, and what a guest changes by commands. */
 void frames_control(Frames *f, Side *side, Slot slot, const FuzzRecord *r);
+/* save.c: the engines are replaced by loaded ones; changed streams. */
+void frames_save(Frames *f);
 
 #endif

@@ -312,9 +312,9 @@ static void world_configure(WorldConfig *config, const FuzzRecord *first)
     config->paging = first->c >> 10 & 3;
 }
 
-static void world_init_side(World *w, Side *side, uint8_t number)
+RoceLimits world_limits(const WorldConfig *config)
 {
-    const RoceLimits limits = {
+    return (RoceLimits) {
         .max_qp = HOST_QPS,
         .max_mr = 32,
         .max_pd = 4,
@@ -323,17 +323,29 @@ static void world_init_side(World *w, Side *side, uint8_t number)
         .gid_count = WORLD_GIDS + 1,
         .max_sends = 8,
         .max_rd_atomic = 4,
-        .dcqcn = w->config.dcqcn,
-        .link_kbps = w->config.dcqcn ? 10000000 : 0,
+        .dcqcn = config->dcqcn,
+        .link_kbps = config->dcqcn ? 10000000 : 0,
     };
+}
+
+Roce *world_engine(Host *host, const WorldConfig *config)
+{
+    const RoceLimits limits = world_limits(config);
+    Roce *r = roce_new(&limits, &fuzz_host_ops, host);
+
+    FUZZ_CHECK(r != NULL);
+    return r;
+}
+
+static void world_init_side(World *w, Side *side, uint8_t number)
+{
     Slot slot;
 
     host_init(&side->host, 0x10000000ull * number);
     side->host.srq_xrcdn[WORLD_XRC_SRQ] = WORLD_XRCD;
     side->host.xrc_pd = 1;
     side->host.xrc_cqn = 50;
-    side->r = roce_new(&limits, &fuzz_host_ops, &side->host);
-    FUZZ_CHECK(side->r != NULL);
+    side->r = world_engine(&side->host, &w->config);
     world_add_gids(side, number);
     world_add_keys(side);
     for (slot = 0; slot < SLOTS; slot++) {

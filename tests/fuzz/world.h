@@ -19,6 +19,7 @@
 #define WORLD_XRC_SRQ 2u
 #define WORLD_XRCD 1u
 #define WORLD_QKEY 0x11223344u
+#define WORLD_MTU_MAX 9000u
 
 typedef enum Slot {
     SLOT_GSI,
@@ -75,6 +76,9 @@ extern const uint8_t world_group[2][16];        /* IPv6, IPv4 */
 
 void world_init(World *w, const FuzzRecord *first);
 void world_free(World *w);
+/* The limits of a side's engine, and an engine without objects. */
+RoceLimits world_limits(const WorldConfig *config);
+Roce *world_engine(Host *host, const WorldConfig *config);
 
 uint8_t world_type(Slot slot);
 uint16_t world_gid_index(Slot slot);
