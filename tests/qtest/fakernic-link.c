@@ -1271,11 +1271,19 @@ static void refused_expect(int sock)
     close(sock);
 }
 
-/* More connections than places: the device answers each of them, but logs only
- * 32 lines. */
-static void crowd_comes(bool apart, const char *why)
+#define PLACES 64               /* LINK_SOCKETS_MAX */
+#define HELLO_US 1000000        /* LINK_HELLO_NS */
+
+/*
+ * More connections than places: the device answers each of them, but logs only
+ * 32 lines. It logs a late hello, too. False: the machine was so busy that the
+ * hellos were late, and these may be all that was logged.
+ */
+static bool crowd_comes_in_time(bool apart, const char *why)
 {
     LinkHello hello = { .version = 1 };
+    int64_t begin;
+    bool in_time;
     int crowd[160];
     Stderr printed;
     Wired w;
@@ -1283,18 +1291,36 @@ static void crowd_comes(bool apart, const char *why)
     stderr_begin(&printed);
     wired_start(&w);
     stderr_restore(&printed);
+    begin = g_get_monotonic_time();
     for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++) {
         crowd[i] = apart ? member_connect_apart(w.folder, 1) :
                            member_connect(w.folder);
     }
+    /* The first one without a place is refused at once, and logged. */
+    refused_expect(crowd[PLACES]);
+    in_time = g_get_monotonic_time() - begin < HELLO_US;
     for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++) {
-        link_hello_send(crowd[i], &hello, -1);
-        refused_expect(crowd[i]);
+        if (i != PLACES) {
+            link_hello_send(crowd[i], &hello, -1);
+            refused_expect(crowd[i]);
+        }
     }
-    g_assert_cmpuint(stderr_count(&printed, why), >, 0);
-    g_assert_cmpuint(stderr_count(&printed, "fakernic: link"), ==, 32);
+    if (in_time) {
+        g_assert_cmpuint(stderr_count(&printed, why), >, 0);
+        g_assert_cmpuint(stderr_count(&printed, "fakernic: link"), ==, 32);
+    }
     wired_stop(&w);
     stderr_end(&printed);
+    return in_time;
+}
+
+static void crowd_comes(bool apart, const char *why)
+{
+    unsigned tries = 0;
+
+    while (!crowd_comes_in_time(apart, why)) {
+        g_assert_cmpuint(++tries, <, 20);
+    }
 }
 
 static void test_link_too_many_connections(void)
