@@ -113,26 +113,20 @@ static void fakernic_dma_unmap(FakernicState *s, void *p, size_t len)
 
 void fakernic_copy_ascending(uint8_t *to, const uint8_t *from, size_t len)
 {
-    while (len && !QEMU_PTR_IS_ALIGNED(to, 8)) {
-        qatomic_set(to, *from);
-        to++, from++, len--;
-    }
-    while (len > 8) {
-        qatomic_set__nocheck((uint64_t *)to, ldq_he_p(from));
-        to += 8, from += 8, len -= 8;
-    }
-    /*
-     * The last 8 bytes become visible after all others. Pairs with the host's
-     * read barrier behind its load of the last byte, such as a CQE's owner.
-     */
-    smp_wmb();
-    if (len == 8) {
-        qatomic_set__nocheck((uint64_t *)to, ldq_he_p(from));
-        len = 0;
-    }
     while (len) {
-        qatomic_set(to, *from);
-        to++, from++, len--;
+        if (len >= 8 && QEMU_PTR_IS_ALIGNED(to, 8)) {
+            /*
+             * Stores the earlier bytes before these. Pairs with the host's read
+             * barrier behind its load of a later byte, such as a CQE's owner.
+             * On x86 this is a plain store.
+             */
+            __atomic_store_n((uint64_t *)to, ldq_he_p(from), __ATOMIC_RELEASE);
+            to += 8, from += 8, len -= 8;
+        } else {
+            /* Stores the earlier bytes before this one, as above. */
+            __atomic_store_n(to, *from, __ATOMIC_RELEASE);
+            to++, from++, len--;
+        }
     }
 }
 
