@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../bytes.h"
 #include "sim.h"
 
 #define POISON 0xdb
@@ -34,23 +35,6 @@ void host_memory_open(Host *h)
 
 /* ---- memory -------------------------------------------------------------- */
 
-uint64_t sim_load64(const uint8_t *p)
-{
-    uint64_t value = 0;
-
-    for (unsigned i = 0; i < 8; i++) {
-        value |= (uint64_t)p[i] << 8 * i;
-    }
-    return value;
-}
-
-void sim_store64(uint8_t *p, uint64_t value)
-{
-    for (unsigned i = 0; i < 8; i++) {
-        p[i] = (uint8_t)(value >> 8 * i);
-    }
-}
-
 static uint64_t host_block_new(Host *h)
 {
     uint64_t base = (uint64_t)h->block_count * SIM_BLOCK;
@@ -63,7 +47,7 @@ static uint64_t host_block_new(Host *h)
     h->block_count++;
     for (unsigned i = 0; i < SIM_BLOCK / 8; i++) {
         fill += 0x9e3779b97f4a7c15ull;
-        sim_store64(h->memory + base + 8 * i, fill * 0xbf58476d1ce4e5b9ull);
+        bytes_store64(h->memory + base + 8 * i, fill * 0xbf58476d1ce4e5b9ull);
     }
     memcpy(h->expected + base, h->memory + base, SIM_BLOCK);
     memset(h->unknown + base, 0, SIM_BLOCK);
@@ -356,14 +340,14 @@ uint64_t mr_get64(const SimMr *mr, const uint8_t *image, uint64_t offset)
     uint8_t bytes[8];
 
     mr_get(mr, image, offset, bytes, 8);
-    return sim_load64(bytes);
+    return bytes_load64(bytes);
 }
 
 void mr_put64(const SimMr *mr, uint8_t *image, uint64_t offset, uint64_t value)
 {
     uint8_t bytes[8];
 
-    sim_store64(bytes, value);
+    bytes_store64(bytes, value);
     mr_put(mr, image, offset, bytes, 8);
 }
 
@@ -511,8 +495,8 @@ bool host_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     if (address % 8) {
         world_fail(((Host *)host)->world, "unaligned atomic");
     }
-    op->original = sim_load64(p);
-    sim_store64(p, roce_atomic_result(op, op->original));
+    op->original = bytes_load64(p);
+    bytes_store64(p, roce_atomic_result(op, op->original));
     return true;
 }
 

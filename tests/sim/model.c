@@ -18,6 +18,7 @@
  */
 #include <string.h>
 
+#include "../bytes.h"
 #include "sim.h"
 
 /* ---- what may happen ----------------------------------------------------- */
@@ -194,7 +195,7 @@ static bool later_byte(const SimQp *qp, uint32_t index, uint32_t offset,
         if (opcode_is_atomic(s->opcode)) {
             uint8_t result[8];
 
-            sim_store64(result, s->result);
+            bytes_store64(result, s->result);
             if (result[offset - s->zone_offset] == byte) {
                 return true;
             }
@@ -330,7 +331,7 @@ static void check_atomic(SimQp *qp, uint32_t index)
             at += s->sge[i].length;
         }
     }
-    original = sim_load64(got);
+    original = bytes_load64(got);
     if (s->shared) {
         check_shared(qp, index, original);
     } else if (original != s->original) {

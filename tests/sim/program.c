@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "../bytes.h"
 #include "sim.h"
 
 #define SENDS_MAX 256
@@ -177,7 +178,7 @@ static void build_atomic(World *w, SimQp *qp, SimSend *s)
         return;
     }
     s->zone_offset = first + 8 * rng_below(&w->rng, 4);
-    value = sim_load64(s->zone->shadow + s->zone_offset);
+    value = bytes_load64(s->zone->shadow + s->zone_offset);
     s->original = value;
     s->compare = rng_pct(&w->rng, 60) ? value : rng_next(&w->rng);
     if (s->opcode > FAKERNIC_SQ_ATOMIC_FETCH_ADD) {
@@ -186,7 +187,7 @@ static void build_atomic(World *w, SimQp *qp, SimSend *s)
     }
     value = atomic_result(s, value);
     s->result = value;
-    sim_store64(s->zone->shadow + s->zone_offset, value);
+    bytes_store64(s->zone->shadow + s->zone_offset, value);
 }
 
 static void build_one_sided(World *w, SimQp *qp, SimSend *s)
@@ -264,7 +265,7 @@ void program_share(SimQp *qp)
 {
     SimSend *s = &qp->send[qp->send_count - 1];
 
-    sim_store64(s->zone->shadow + s->zone_offset, s->original);
+    bytes_store64(s->zone->shadow + s->zone_offset, s->original);
     s->shared = true;
     build_atomic(qp->world, qp, s);
 }

@@ -131,9 +131,6 @@ void mr_get(const SimMr *mr, const uint8_t *image, uint64_t offset, void *buf,
             size_t len);
 void mr_put(const SimMr *mr, uint8_t *image, uint64_t offset, const void *buf,
             size_t len);
-/* The operand of an atomic: 8 bytes in little-endian order, on any machine. */
-uint64_t sim_load64(const uint8_t *p);
-void sim_store64(uint8_t *p, uint64_t value);
 uint64_t mr_get64(const SimMr *mr, const uint8_t *image, uint64_t offset);
 void mr_put64(const SimMr *mr, uint8_t *image, uint64_t offset, uint64_t value);
 void mr_fill(const SimMr *mr, uint8_t *image, uint64_t offset, uint8_t byte,

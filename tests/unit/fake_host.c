@@ -104,23 +104,6 @@ void fake_memory_unreachable(FakeHost *h, uint64_t dma, bool unreachable)
     s->unreachable = unreachable;
 }
 
-uint64_t fake_load64(const uint8_t *p)
-{
-    uint64_t value = 0;
-
-    for (unsigned i = 0; i < 8; i++) {
-        value |= (uint64_t)p[i] << 8 * i;
-    }
-    return value;
-}
-
-void fake_store64(uint8_t *p, uint64_t value)
-{
-    for (unsigned i = 0; i < 8; i++) {
-        p[i] = (uint8_t)(value >> 8 * i);
-    }
-}
-
 static void fake_log_dma(FakeHost *h, char kind, uint64_t address, size_t len)
 {
     FakeDma *d = &h->dma[h->dma_count++ % FAKE_LOG];
@@ -184,9 +167,9 @@ static bool fake_dma_atomic(void *host, uint64_t address, RoceAtomic *op)
     if (!fake_access(host, 'a', address, bytes, NULL, 8)) {
         return false;
     }
-    op->original = fake_load64(bytes);
-    fake_store64(fake_memory(host, address, 8),
-                 roce_atomic_result(op, op->original));
+    op->original = bytes_load64(bytes);
+    bytes_store64(fake_memory(host, address, 8),
+                  roce_atomic_result(op, op->original));
     return true;
 }
 

@@ -8,6 +8,7 @@
 #ifndef FAKE_HOST_H
 #define FAKE_HOST_H
 
+#include "../bytes.h"
 #include "roce.h"
 
 #define FAKE_SEGMENTS 64
@@ -92,9 +93,6 @@ uint8_t *fake_memory_add(FakeHost *h, uint64_t dma, size_t size);
 uint8_t *fake_memory(FakeHost *h, uint64_t dma, size_t len);
 /* Makes the segment that contains an address fail, or work again. */
 void fake_memory_unreachable(FakeHost *h, uint64_t dma, bool unreachable);
-/* The operand of an atomic: 8 bytes in little-endian order, on any host. */
-uint64_t fake_load64(const uint8_t *p);
-void fake_store64(uint8_t *p, uint64_t value);
 
 /*
  * Copies a work request into the ring. A full ring ends the test. The caller

@@ -128,7 +128,7 @@ static RoceSendWr atomic_wr(const Pair *p, uint32_t index, uint8_t opcode)
 
 static uint64_t atomic_value(const PairHost *h, uint32_t offset)
 {
-    return fake_load64(h->memory + offset);
+    return bytes_load64(h->memory + offset);
 }
 
 static void masked_atomics_change_memory(void)

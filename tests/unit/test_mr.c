@@ -695,11 +695,11 @@ static void atomic_changes_8_aligned_bytes(void)
 
     setup();
     add_pages(2, 0);
-    fake_store64(fake_memory(host, page_at(1) + 16, 8), 40);
+    bytes_store64(fake_memory(host, page_at(1) + 16, 8), 40);
     key = create_memory(0x4000, 2 * KIB4, 2, ALL);
     CHECK(roce_mr_atomic(table, grant(key, 0x5010, 8, ATOMIC), 0x5010, &op));
     CHECK_EQ(op.original, 40);
-    CHECK_EQ(fake_load64(fake_memory(host, page_at(1) + 16, 8)), 43);
+    CHECK_EQ(bytes_load64(fake_memory(host, page_at(1) + 16, 8)), 43);
     /* aligned as an address, not in memory */
     key = create_memory(0x4004, KIB4, 2, ALL | ZERO);
     CHECK(!roce_mr_atomic(table, grant(key, 0x10, 8, ATOMIC), 0x10, &op));

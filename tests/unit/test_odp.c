@@ -478,7 +478,7 @@ static void responses_wait_for_absent_pages(void)
     PAIR(p, FAKERNIC_QP_RC);
 
     pair_fill(p.b.memory, 3 * PAGE, 9);
-    fake_store64(p.b.memory + 0x8000, 5);
+    bytes_store64(p.b.memory + 0x8000, 5);
     odp_region(&p.a);
     wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 3 * PAGE);
     wr.sge[0].address = BASE;
@@ -500,8 +500,8 @@ static void responses_wait_for_absent_pages(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_SUCCESS);
     pair_expect(&p.a, FAKERNIC_CQE_FETCH_ADD, 2, FAKERNIC_WC_SUCCESS);
     CHECK_MEM(p.a.memory, p.b.memory, 3 * PAGE);
-    CHECK_EQ(fake_load64(p.a.memory + 0x8000), 5);
-    CHECK_EQ(fake_load64(p.b.memory + 0x8000), 8);
+    CHECK_EQ(bytes_load64(p.a.memory + 0x8000), 5);
+    CHECK_EQ(bytes_load64(p.b.memory + 0x8000), 8);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_TIMEOUTS), 0);
     CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_IMPLIED_NAK), 0);
 }
@@ -687,7 +687,7 @@ static void requests_wait_for_absent_pages(void)
                                                       : p.a.memory, length, 7);
         wr = pair_rdma_wr(&p.a, &p.b, 1, opcodes[i], 0, length);
         if (atomic) {
-            fake_store64(p.b.memory, 40);
+            bytes_store64(p.b.memory, 40);
             wr.atomic.rkey = p.b.key;
             wr.atomic.swap_or_add = 2;
             wr.atomic.compare = 0;
@@ -707,8 +707,8 @@ static void requests_wait_for_absent_pages(void)
         CHECK_EQ(p.a.host->completion_count, 1);
         CHECK_EQ(p.a.host->completions[0].status, FAKERNIC_WC_SUCCESS);
         if (atomic) {
-            CHECK_EQ(fake_load64(p.a.memory), 40);
-            CHECK_EQ(fake_load64(p.b.memory), 42);
+            CHECK_EQ(bytes_load64(p.a.memory), 40);
+            CHECK_EQ(bytes_load64(p.b.memory), 42);
         } else {
             CHECK_MEM(p.a.memory, p.b.memory, length);
         }

@@ -511,7 +511,7 @@ static void atomics_return_the_original_value(void)
     RoceSendWr wr;
 
     pair_init(&p, rc_service);
-    fake_store64(p.b.memory + 64, 40);
+    bytes_store64(p.b.memory + 64, 40);
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 8);
     wr.atomic.remote_address = PAIR_MEMORY + 64;
     wr.atomic.rkey = p.b.key;
@@ -524,9 +524,9 @@ static void atomics_return_the_original_value(void)
     wr.atomic.swap_or_add = 7;
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
-    CHECK_EQ(fake_load64(p.a.memory), 40);
-    CHECK_EQ(fake_load64(p.a.memory + 8), 42);
-    CHECK_EQ(fake_load64(p.b.memory + 64), 7);
+    CHECK_EQ(bytes_load64(p.a.memory), 40);
+    CHECK_EQ(bytes_load64(p.a.memory + 8), 42);
+    CHECK_EQ(bytes_load64(p.b.memory + 64), 7);
     pair_expect(&p.a, FAKERNIC_CQE_FETCH_ADD, 0, 0);
     pair_expect(&p.a, FAKERNIC_CQE_CMP_SWAP, 1, 0);
     pair_free(&p);
@@ -539,7 +539,7 @@ static void atomic_is_executed_once(void)
     RoceSendWr wr;
 
     pair_init(&p, rc_service);
-    fake_store64(p.b.memory + 64, 40);
+    bytes_store64(p.b.memory + 64, 40);
     wr = pair_wr(&p.a, 0, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 8);
     wr.atomic.remote_address = PAIR_MEMORY + 64;
     wr.atomic.rkey = p.b.key;
@@ -547,8 +547,8 @@ static void atomic_is_executed_once(void)
     pair_lose(&p.b, 1);
     pair_send(&p, &p.a, &wr);
     pair_run_until(&p, 1000000000);
-    CHECK_EQ(fake_load64(p.a.memory), 40);
-    CHECK_EQ(fake_load64(p.b.memory + 64), 42);
+    CHECK_EQ(bytes_load64(p.a.memory), 40);
+    CHECK_EQ(bytes_load64(p.b.memory + 64), 42);
     pair_expect(&p.a, FAKERNIC_CQE_FETCH_ADD, 0, 0);
     CHECK_EQ(pair_stat(&p.b, FAKERNIC_STAT_DUPLICATES), 1);
     pair_free(&p);

@@ -147,7 +147,7 @@ static void atomic_is_answered_again_and_not_executed(void)
     PAIR(p, FAKERNIC_QP_RC);
     RoceSendWr wr = pair_wr(&p.a, 1, FAKERNIC_SQ_ATOMIC_FETCH_ADD, 0, 8);
 
-    fake_store64(p.b.memory, 40);
+    bytes_store64(p.b.memory, 40);
     wr.atomic.remote_address = PAIR_MEMORY;
     wr.atomic.rkey = p.b.key;
     wr.atomic.swap_or_add = 2;
@@ -157,8 +157,8 @@ static void atomic_is_answered_again_and_not_executed(void)
     move(&p.b);
     pair_run_until(&p, INT64_MAX - 1);
     pair_expect(&p.a, FAKERNIC_CQE_FETCH_ADD, 1, FAKERNIC_WC_SUCCESS);
-    CHECK_EQ(fake_load64(p.a.memory), 40);
-    CHECK_EQ(fake_load64(p.b.memory), 42);
+    CHECK_EQ(bytes_load64(p.a.memory), 40);
+    CHECK_EQ(bytes_load64(p.b.memory), 42);
 }
 
 static void numbers_are_used_in_the_same_order(void)

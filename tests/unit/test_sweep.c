@@ -166,8 +166,8 @@ static void program(Sweep *s)
     pair_fill(s->p.a.memory, 0x10000, 3);
     pair_fill(s->p.b.memory + READ_AT, LONG, 9);
     pair_fill(s->p.b.memory + SMALL_READ_AT, PAIR_MTU, 11);
-    fake_store64(s->p.b.memory + ATOMIC_AT, 60);
-    fake_store64(s->p.b.memory + ATOMIC_AT + 8, 70);
+    bytes_store64(s->p.b.memory + ATOMIC_AT, 60);
+    bytes_store64(s->p.b.memory + ATOMIC_AT + 8, 70);
     pair_recv(&s->p.b, 100, RECV_AT + SEND_AT, MIDDLE);
     pair_recv(&s->p.b, 101, 0, 0);
     pair_recv(&s->p.b, 102, RECV_AT + SHORT_AT, SHORT);
@@ -183,7 +183,7 @@ static void program(Sweep *s)
 
 static uint64_t word(const PairHost *h, uint32_t at)
 {
-    return fake_load64(h->memory + at);
+    return bytes_load64(h->memory + at);
 }
 
 /* Checks that a work request was executed exactly once. */
