@@ -64,7 +64,7 @@ help:
 	@echo 'make test-programs   libfabric, UCX, RNBD, SMB Direct, Open MPI...: PROGRAMS.md'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
 	@echo 'make test-bundle     the bundle in Debian 11, 12, 13 and sid, by a plain user'
-	@echo 'make test-recipes    the recipes for containers and CI, in a plain Debian;'
+	@echo 'make test-recipes    the recipes, the CI step and its examples, in a plain Debian;'
 	@echo '                     the packages, those for other Debians too, lintian'
 	@echo 'make test-intree     the driver in a Linux tree: small kernels with =m and =y'
 	@echo '                     boot; of $(MAIN), or LINUXES="$(MAIN) $(NEW_KERNEL)"'

@@ -10,12 +10,17 @@ BASE = Path("/cache/build/recipes/base")
 # Downloaded packages, which later tests use again.
 DEBS = BASE.with_name("debs")
 STEP_S = 800
+# Binds what the runtime of a container binds, and runs a command in the container.
 INSIDE = """set -e
-for folder in proc sys dev; do mount --rbind /$folder "$1/$folder"; done
-mount -t tmpfs -o mode=1777 tmp "$1/tmp"
-mount --bind "$4" "$1/var/cache/apt/archives"
-root=$1 folder=$2 user=$3
+root=$1 folder=$2 user=$3 debs=$4
 shift 4
+for part in proc sys dev; do
+    mkdir -p "$root/$part"
+    mount --rbind /$part "$root/$part"
+done
+mount -t tmpfs -o mode=1777 tmp "$root/tmp"
+mkdir -p "$root$folder" "$root/var/cache/apt/archives"
+mount --bind "$debs" "$root/var/cache/apt/archives"
 if [ -e "$root/context" ]; then
     mkdir -p "$root/packages"
     mount --bind "$root/context" "$root/packages"
@@ -44,6 +49,16 @@ def base():
     return BASE
 
 
+def run_inside(root, *words, folder="/", user="0:0"):
+    """Runs a command in the system below ROOT, as in a container. Returns its
+    CompletedProcess. Its background processes end with it."""
+    DEBS.mkdir(parents=True, exist_ok=True)
+    return subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
+         INSIDE, "inside", root, folder, user, DEBS, *words], check=False,
+        capture_output=True, text=True, timeout=STEP_S, stdin=subprocess.DEVNULL)
+
+
 class Plain:
     """A copy of the system, in which commands run as in a container."""
 
@@ -60,14 +75,9 @@ class Plain:
         else:
             shutil.copy(source, place)
 
-    def run(self, *words, folder="/", user="0:0"):
-        """Runs a command and returns its CompletedProcess. Its background processes end
-        with it."""
-        return subprocess.run(
-            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
-             INSIDE, "inside", self.root, folder, user, DEBS, *words], check=False,
-            capture_output=True, text=True, timeout=STEP_S,
-            stdin=subprocess.DEVNULL)
+    def run(self, *words, **where):
+        """Runs a command, as run_inside() does."""
+        return run_inside(self.root, *words, **where)
 
     def step(self, script, **where):
         """Runs a step of a CI service: a shell script that must succeed."""

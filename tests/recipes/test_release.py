@@ -11,19 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from plain import run_inside
+
 SRC = Path(__file__).parents[2]
 RELEASE = Path("/cache/release")
 VERSION = (SRC / "VERSION").read_text(encoding="utf-8").strip()
-RUN_S = 300
-# Binds what a container's runtime binds, and runs its entry point.
-INSIDE = """set -e
-for folder in proc sys dev; do mkdir -p "$1/$folder"; mount --rbind /$folder "$1/$folder"; done
-mount -t tmpfs -o mode=1777 tmp "$1/tmp"
-mkdir -p "$1$2"
-root=$1 folder=$2
-shift 2
-exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root chroot "$root" sh -c 'cd "$1" && shift && exec "$@"' in "$folder" "$@"
-"""
 
 
 def digest_of(path):
@@ -101,9 +93,6 @@ def image(tmp_path_factory):
 
 def test_container_runs_a_program(image):
     config, root = image
-    done = subprocess.run(
-        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", INSIDE,
-         "inside", root, config["WorkingDir"], *config["Entrypoint"], "run", "-n", "1",
-         "--", "ibv_devinfo"], check=False, capture_output=True, text=True,
-        timeout=RUN_S, stdin=subprocess.DEVNULL)
+    done = run_inside(root, *config["Entrypoint"], "run", "-n", "1", "--", "ibv_devinfo",
+                      folder=config["WorkingDir"])
     assert done.returncode == 0 and "PORT_ACTIVE" in done.stdout, done
