@@ -69,7 +69,7 @@ REFUSED = {
     ("--fault", "node3: at=rx do=drop", "--", "a"): "no node3, only node1, node2",
 }
 
-# Arguments that argparse refuses, with the usage.
+# Arguments that argparse refuses.
 MISUSED = {
     ("run", "--loss", "1.5", "--", "a"): "a share of the frames",
     ("run", "--delay", "fast", "--", "a"): "such as 100us",
@@ -79,7 +79,7 @@ MISUSED = {
     ("run", "--timeout", "-1", "--", "a"): "a number",
     ("show", "node1"): "WHAT",
     ("show", "node1", "nonsense"): "invalid choice",
-    ("show", "node1", "sq", "-1"): "usage",
+    ("show", "node1", "sq", "-1"): "see 'fakernic-lab show --help'",
     ("show", "node1", "cq", "3", "--count", "257"): "from 1 to 256",
     ("nosuch",): "invalid choice",
     (): "COMMAND",
@@ -95,10 +95,11 @@ def test_bad_arguments_are_refused_in_one_line(tmp_path, words):
 
 
 @pytest.mark.parametrize("words", MISUSED, ids=lambda words: " ".join(words))
-def test_misuse_is_refused(tmp_path, words):
+def test_misuse_is_refused_in_one_line(tmp_path, words):
     result = fakernic_lab(tmp_path, *words)
     assert result.returncode == USAGE, result
-    assert MISUSED[words] in result.stderr and "usage:" in result.stderr
+    assert result.stdout == "" and result.stderr.count("\n") == 1, result
+    assert MISUSED[words] in result.stderr and "--help'" in result.stderr
 
 
 @pytest.mark.parametrize("action", ("exec", "shell", "console", "show",
@@ -896,6 +897,17 @@ def test_files_are_opened_before_a_boot(tmp_path, option):
                           qemu, *option, "/nosuch/file", "--", "true")
     assert result.returncode == CANNOT and result.stderr.count("\n") == 1
     assert "/nosuch/file: No such file" in result.stderr, result
+    assert not (tmp_path / "fakernic-lab.out").exists()
+
+
+def test_unusable_folder_for_results_is_refused(tmp_path):
+    """The line names the folder and another option, and nothing is left behind."""
+    qemu = script(tmp_path / "qemu", "echo 'name \"fakernic\"'")
+    (tmp_path / "file").touch()
+    result = fakernic_lab(tmp_path, "run", "--image", "/etc/hostname", "--qemu", qemu,
+                          "--out", "file/out", "--", "true")
+    assert result.returncode == CANNOT and result.stderr.count("\n") == 1
+    assert "file/out: Not a directory: choose another --out" in result.stderr, result
 
 
 @pytest.mark.parametrize("error", (OSError("disk"), QMPError("refused"),

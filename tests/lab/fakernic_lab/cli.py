@@ -30,6 +30,7 @@ MILLION = 1000000
 SAID_MAX = 20000                # characters of an error, which may quote a guest
 LONGEST_US = 3600e6             # the longest delay of a fault rule
 
+CODE_USAGE = 2
 CODE_CANNOT = 125
 CODE_INTERRUPTED = 130
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -275,8 +276,15 @@ def add_show(commands):
                       help="maximum number of entries (default: 16)")
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message):
+        self.exit(CODE_USAGE, f"{self.prog}: {message}: see '{self.prog} --help'\n")
+
+
 def build_parser():
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="fakernic-lab", description=DESCRIPTION,
         epilog=f"{EXAMPLES}\n{EPILOG}",
         formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -628,7 +636,11 @@ def main(arguments=None):
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CODE_CANNOT
-    except (OSError, QMPError, LookupError, ValueError) as error:
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        say(f"{where}{error.strerror or error}")
+        return CODE_CANNOT
+    except (QMPError, LookupError, ValueError) as error:
         say(f"{type(error).__name__}: {error}")
         return CODE_CANNOT
 

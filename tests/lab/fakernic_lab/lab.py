@@ -12,7 +12,7 @@ import shlex
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from . import captures, meeting, places, rdma, recordings, ssh, tree
@@ -131,17 +131,26 @@ def prepare_out(folder):
     """Empties the folder for the results. Returns it and its open mark; the folder is in
     use until the mark is closed. Refuses a folder with other files."""
     folder = Path(folder)
-    if folder.exists() and any(folder.iterdir()) and (
-            not (folder / MARK).exists()):
-        raise LabError(f"{folder} holds other things: choose another --out")
     try:
+        if folder.exists() and any(folder.iterdir()) and (
+                not (folder / MARK).exists()):
+            raise LabError(f"{folder} holds other things: choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
         mark = open(folder / MARK, "rb", opener=open_mark)
         occupy(mark, folder)
         empty(folder)
     except OSError as error:
-        raise LabError(f"{folder}: {error.strerror}") from error
+        raise LabError(f"{folder}: {error.strerror}: choose another --out") from error
     return folder.resolve(), mark
+
+
+def leave_out(folder, mark):
+    """Stops using the folder for the results. Removes it if there are none."""
+    mark.close()
+    with suppress(OSError):
+        if os.listdir(folder) == [MARK]:
+            (folder / MARK).unlink()
+            folder.rmdir()
 
 
 def find_qemus(images, wanted):
@@ -321,7 +330,7 @@ class Lab:
         try:
             self.pcap_file = places.opened(pcap)
         except LabError:
-            self.mark.close()
+            leave_out(self.out, self.mark)
             raise
         self.options = {"memory": memory, "cpus": cpus, "cpu_nice": cpu_nice,
                         "extra": extra, "stays": stays}
@@ -576,7 +585,7 @@ class Lab:
         if captured:
             captures.leave(self.captured, captured, self.pcap_file)
         shutil.rmtree(self.sockets, ignore_errors=True)
-        self.mark.close()
+        leave_out(self.out, self.mark)
 
     # ---- health ------------------------------------------------------------
 
