@@ -317,7 +317,11 @@ static void fakernic_set_verbs(struct fakernic_context *context)
 				      fakernic_feature_ops[i].ops);
 }
 
-/* Maps the doorbell page and, if there is one, the clock page. */
+/*
+ * Maps the doorbell page and, if there is one, the clock page. Both are at the
+ * start of their mapping. mmap() and munmap() round the length up to a page of
+ * the kernel, which may be larger.
+ */
 static int
 fakernic_map_pages(struct fakernic_context *context,
 		   const struct fakernic_uresp_alloc_ucontext *uresp)

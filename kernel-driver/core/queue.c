@@ -18,8 +18,7 @@
 /* The kernel address of a byte of a queue. */
 static void *fakernic_queue_at(const struct fakernic_queue *queue, size_t byte)
 {
-	return queue->ring[byte >> FAKERNIC_PAGE_SHIFT] +
-	       (byte & (FAKERNIC_PAGE_SIZE - 1));
+	return queue->ring[byte >> PAGE_SHIFT] + offset_in_page(byte);
 }
 
 static int fakernic_queue_alloc_pages(struct fakernic_dev *dev,
@@ -33,8 +32,7 @@ static int fakernic_queue_alloc_pages(struct fakernic_dev *dev,
 	while (queue->page_count < count) {
 		u32 i = queue->page_count;
 
-		queue->ring[i] = dma_alloc_coherent(&dev->pdev->dev,
-						    FAKERNIC_PAGE_SIZE,
+		queue->ring[i] = dma_alloc_coherent(&dev->pdev->dev, PAGE_SIZE,
 						    &queue->dma[i],
 						    GFP_KERNEL | __GFP_NOWARN);
 		if (!queue->ring[i])
@@ -72,8 +70,7 @@ int fakernic_queue_alloc(struct fakernic_dev *dev,
 
 	memset(queue, 0, sizeof(*queue));
 	ret = fakernic_queue_alloc_pages(dev, queue,
-					 DIV_ROUND_UP(size,
-						      FAKERNIC_PAGE_SIZE));
+					 DIV_ROUND_UP(size, PAGE_SIZE));
 	if (!ret)
 		ret = fakernic_queue_alloc_table(dev, queue);
 	if (ret) {
@@ -94,7 +91,7 @@ void fakernic_queue_free(struct fakernic_dev *dev,
 	while (queue->page_count) {
 		u32 i = --queue->page_count;
 
-		dma_free_coherent(&dev->pdev->dev, FAKERNIC_PAGE_SIZE,
+		dma_free_coherent(&dev->pdev->dev, PAGE_SIZE,
 				  queue->ring[i], queue->dma[i]);
 		cond_resched();
 	}
@@ -109,7 +106,7 @@ void fakernic_queue_reset(struct fakernic_queue *queue)
 	u32 i;
 
 	for (i = 0; i < queue->page_count; i++)
-		memset(queue->ring[i], 0, FAKERNIC_PAGE_SIZE);
+		memset(queue->ring[i], 0, PAGE_SIZE);
 }
 
 void fakernic_queue_pages(const struct fakernic_queue *queue,
@@ -117,13 +114,13 @@ void fakernic_queue_pages(const struct fakernic_queue *queue,
 {
 	if (queue->page_count > 1) {
 		fakernic_page_table_list(&queue->table, queue->page_count,
-					 FAKERNIC_PAGE_SHIFT, list);
+					 PAGE_SHIFT, list);
 		return;
 	}
 	memset(list, 0, sizeof(*list));
 	list->address = cpu_to_le64(queue->dma[0]);
 	list->page_count = cpu_to_le32(1);
-	list->page_shift = FAKERNIC_PAGE_SHIFT;
+	list->page_shift = PAGE_SHIFT;
 }
 
 void fakernic_queue_write(struct fakernic_queue *queue, u32 index,
@@ -147,7 +144,7 @@ struct ib_umem *fakernic_user_queue(struct fakernic_dev *dev, u64 va,
 	struct ib_umem *umem;
 	int ret;
 
-	if (!va || va & (FAKERNIC_PAGE_SIZE - 1)) {
+	if (!va || offset_in_page(va)) {
 		fakernic_dbg(dev,
 			     "queue memory at %#llx is not page aligned\n", va);
 		return ERR_PTR(-EINVAL);
@@ -159,7 +156,7 @@ struct ib_umem *fakernic_user_queue(struct fakernic_dev *dev, u64 va,
 			     va, size, PTR_ERR(umem));
 		return umem;
 	}
-	ret = fakernic_umem_pages(dev, umem, FAKERNIC_PAGE_SIZE, table, list);
+	ret = fakernic_umem_pages(dev, umem, PAGE_SIZE, table, list);
 	if (ret) {
 		ib_umem_release(umem);
 		return ERR_PTR(ret);

@@ -8,6 +8,7 @@
 #define FAKERNIC_DRIVER_QUEUE_H
 
 #include <linux/compiler.h>
+#include <linux/mm.h>
 #include <linux/string.h>
 #include <linux/types.h>
 #include <asm/barrier.h>
@@ -18,8 +19,8 @@ struct fakernic_dev;
 struct ib_umem;
 
 /*
- * A ring in kernel memory: zeroed pages of FAKERNIC_PAGE_SIZE. ring is NULL if
- * there is none.
+ * A ring in kernel memory: zeroed pages of PAGE_SIZE. ring is NULL if there is
+ * none.
  */
 struct fakernic_queue {
 	void **ring;			/* its pages */
@@ -75,8 +76,7 @@ static inline void *fakernic_queue_entry(const struct fakernic_queue *queue,
 {
 	size_t byte = (size_t)(index & queue->mask) << queue->log_stride;
 
-	return queue->ring[byte >> FAKERNIC_PAGE_SHIFT] +
-	       (byte & (FAKERNIC_PAGE_SIZE - 1));
+	return queue->ring[byte >> PAGE_SHIFT] + offset_in_page(byte);
 }
 
 /*

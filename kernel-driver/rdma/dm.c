@@ -34,31 +34,36 @@
 
 static phys_addr_t fakernic_dm_address(struct fakernic_dev *dev, u32 page)
 {
-	return dev->uar_address + ((u64)dev->dm.first_page + page) *
-					  FAKERNIC_PAGE_SIZE;
+	return dev->uar_address + ((u64)dev->dm.first_page + page) * PAGE_SIZE;
 }
 
 int fakernic_dm_init(struct fakernic_dev *dev)
 {
-	u32 first, pages;
+	u64 start, end, first, past;
 
 	spin_lock_init(&dev->dm.lock);
 	if (!(dev->features & FAKERNIC_FEATURE_DM) || READ_ONCE(dev->dead))
 		return 0;
-	first = fakernic_read(dev, FAKERNIC_REG_DM_OFFSET);
-	pages = fakernic_read(dev, FAKERNIC_REG_DM_PAGES);
-	if (((u64)first + pages) * FAKERNIC_PAGE_SIZE >
-	    pci_resource_len(dev->pdev, FAKERNIC_BAR_UAR)) {
+	start = (u64)fakernic_read(dev, FAKERNIC_REG_DM_OFFSET) *
+		FAKERNIC_PAGE_SIZE;
+	end = start + (u64)fakernic_read(dev, FAKERNIC_REG_DM_PAGES) *
+			      FAKERNIC_PAGE_SIZE;
+	if (end > pci_resource_len(dev->pdev, FAKERNIC_BAR_UAR)) {
 		dev_warn(&dev->pdev->dev,
-			 "device memory, pages %u to %u, exceeds its BAR\n",
-			 first, first + pages);
+			 "device memory, bytes %#llx to %#llx, exceeds its BAR\n",
+			 start, end);
 		return 0;
 	}
-	dev->dm.used = bitmap_zalloc(pages, GFP_KERNEL);
+	first = DIV_ROUND_UP_ULL(start, PAGE_SIZE);
+	past = end >> PAGE_SHIFT;
+	if (past <= first)
+		return 0;
+	dev->dm.used = bitmap_zalloc(past - first, GFP_KERNEL);
 	if (!dev->dm.used)
 		return -ENOMEM;
 	dev->dm.first_page = first;
-	dev->dm.page_count = pages;
+	dev->dm.page_count = past - first;
+	dev->dm.skipped = first * PAGE_SIZE - start;
 	return 0;
 }
 
@@ -75,8 +80,7 @@ void fakernic_dm_cleanup(struct fakernic_dev *dev)
 static void fakernic_dm_free_pages(struct fakernic_dev *dev,
 				   phys_addr_t address, u32 count)
 {
-	u32 page = (address - fakernic_dm_address(dev, 0)) >>
-		   FAKERNIC_PAGE_SHIFT;
+	u32 page = (address - fakernic_dm_address(dev, 0)) >> PAGE_SHIFT;
 
 	spin_lock(&dev->dm.lock);
 	bitmap_clear(dev->dm.used, page, count);
@@ -90,8 +94,8 @@ static int fakernic_dm_alloc_pages(struct fakernic_dev *dev, u32 count,
 	unsigned long mask = 0, page;
 	void __iomem *memory;
 
-	if (log_align > FAKERNIC_PAGE_SHIFT)
-		mask = (1UL << (log_align - FAKERNIC_PAGE_SHIFT)) - 1;
+	if (log_align > PAGE_SHIFT)
+		mask = (1UL << (log_align - PAGE_SHIFT)) - 1;
 	spin_lock(&dev->dm.lock);
 	page = bitmap_find_next_zero_area(dev->dm.used, dev->dm.page_count, 0,
 					  count, mask);
@@ -103,13 +107,13 @@ static int fakernic_dm_alloc_pages(struct fakernic_dev *dev, u32 count,
 
 	/* Zero the pages so that no data leaks from their last user. */
 	memory = ioremap(fakernic_dm_address(dev, page),
-			 (size_t)count * FAKERNIC_PAGE_SIZE);
+			 (size_t)count * PAGE_SIZE);
 	if (!memory) {
 		fakernic_dm_free_pages(dev, fakernic_dm_address(dev, page),
 				       count);
 		return -ENOMEM;
 	}
-	memset_io(memory, 0, (size_t)count * FAKERNIC_PAGE_SIZE);
+	memset_io(memory, 0, (size_t)count * PAGE_SIZE);
 	iounmap(memory);
 	return page;
 }
@@ -154,7 +158,7 @@ struct ib_dm *fakernic_alloc_dm(struct ib_device *ibdev,
 	dm = kzalloc(sizeof(*dm), GFP_KERNEL);
 	if (!dm)
 		return ERR_PTR(-ENOMEM);
-	count = DIV_ROUND_UP(attr->length, FAKERNIC_PAGE_SIZE);
+	count = DIV_ROUND_UP(attr->length, PAGE_SIZE);
 	ret = fakernic_dm_alloc_pages(dev, count, attr->alignment);
 	if (ret < 0)
 		goto err_free;
@@ -199,7 +203,8 @@ struct ib_mr *fakernic_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 				 struct uverbs_attr_bundle *attrs)
 {
 	struct fakernic_dm *dm = to_fakernic_dm(ibdm);
-	u64 first = (u64)dm->page * FAKERNIC_PAGE_SIZE + attr->offset;
+	u64 first = to_fakernic_dev(ibpd->device)->dm.skipped +
+		    (u64)dm->page * PAGE_SIZE + attr->offset;
 	u32 in_page = first & (FAKERNIC_PAGE_SIZE - 1);
 	struct fakernic_create_mr_req req = {
 		.type = FAKERNIC_MR_DM,

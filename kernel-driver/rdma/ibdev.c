@@ -188,8 +188,7 @@ static void fakernic_fill_device_attr(struct fakernic_dev *dev,
 		attr->max_fast_reg_page_list_len =
 			fakernic_limit(caps->max_fast_reg_pages);
 	if (dev->dm.page_count)
-		attr->max_dm_size = (u64)dev->dm.page_count *
-				    FAKERNIC_PAGE_SIZE;
+		attr->max_dm_size = (u64)dev->dm.page_count * PAGE_SIZE;
 	if (dev->features & FAKERNIC_FEATURE_ODP) {
 		attr->kernel_cap_flags |= IBK_ON_DEMAND_PAGING;
 		fakernic_odp_caps(dev, &attr->odp_caps);

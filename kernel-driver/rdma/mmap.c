@@ -6,7 +6,6 @@
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
-#include <fakernic/base.h>
 #include "../compat/compat.h"
 #include "../core/device.h"
 #include "mmap.h"
@@ -35,8 +34,7 @@ fakernic_mmap_insert(struct fakernic_ucontext *context, phys_addr_t address,
 	entry->unused = unused;
 	ret = rdma_user_mmap_entry_insert(&context->ibucontext,
 					  &entry->rdma_entry,
-					  (size_t)page_count *
-						  FAKERNIC_PAGE_SIZE);
+					  (size_t)page_count * PAGE_SIZE);
 	if (ret) {
 		kfree(entry);
 		return ERR_PTR(ret);

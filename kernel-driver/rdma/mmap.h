@@ -16,10 +16,10 @@ typedef void (*fakernic_mmap_unused_fn)(struct fakernic_dev *dev,
 					phys_addr_t address, u32 page_count);
 
 /*
- * Allows a context to map page_count pages of FAKERNIC_PAGE_SIZE from address
- * on. The caller removes the entry by rdma_user_mmap_entry_remove(). unused()
- * is called, if not NULL, when the last mapping is gone as well. Returns
- * ERR_PTR(-ENOMEM) on failure.
+ * Allows a context to map page_count pages of PAGE_SIZE from address on, which
+ * is a multiple of it. The caller removes the entry by
+ * rdma_user_mmap_entry_remove(). unused() is called, if not NULL, when the last
+ * mapping is gone as well. Returns ERR_PTR(-ENOMEM) on failure.
  */
 struct rdma_user_mmap_entry *
 fakernic_mmap_insert(struct fakernic_ucontext *context, phys_addr_t address,

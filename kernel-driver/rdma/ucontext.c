@@ -3,6 +3,9 @@
  * User contexts. Each has its own doorbell page, which rings only objects of
  * that context, and may map the device's clock page, read-only. A process that
  * imported a context by its file descriptor queries the offsets of both.
+ *
+ * A process maps whole pages of the kernel. If these are larger than a doorbell
+ * page, one of them shows several, of which only the first is used.
  */
 #include <linux/string.h>
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -30,8 +33,10 @@
 #define FAKERNIC_CONTEXT_RESP_MIN					\
 	offsetofend(FAKERNIC_CONTEXT_RESP, max_recv_sge)
 
+/* Doorbell pages in a page of the kernel. */
+#define FAKERNIC_UARS_PER_PAGE	(PAGE_SIZE / FAKERNIC_PAGE_SIZE)
 /* Page number on a dead device: any page but the kernel's. */
-#define FAKERNIC_UAR_OF_DEAD	(FAKERNIC_KERNEL_UAR + 1)
+#define FAKERNIC_UAR_OF_DEAD	(FAKERNIC_KERNEL_UAR + FAKERNIC_UARS_PER_PAGE)
 
 static_assert(FAKERNIC_UVERBS_BASE == 1U << UVERBS_ID_NS_SHIFT);
 
@@ -58,8 +63,10 @@ static int fakernic_insert_pages(struct fakernic_dev *dev,
 	    !fakernic_read(dev, FAKERNIC_REG_CLOCK_PAGE_COUNT))
 		return 0;
 	clock = fakernic_read(dev, FAKERNIC_REG_CLOCK_PAGE_OFFSET);
-	if ((clock + 1) * FAKERNIC_PAGE_SIZE >
-	    pci_resource_len(dev->pdev, FAKERNIC_BAR_UAR))
+	/* Programs expect it at the first byte of their mapping. */
+	if (clock % FAKERNIC_UARS_PER_PAGE ||
+	    (clock + FAKERNIC_UARS_PER_PAGE) * FAKERNIC_PAGE_SIZE >
+		    pci_resource_len(dev->pdev, FAKERNIC_BAR_UAR))
 		return 0;
 	entry = fakernic_mmap_insert(context, dev->uar_address +
 				     clock * FAKERNIC_PAGE_SIZE, 1, true,
@@ -95,8 +102,23 @@ fakernic_describe_ucontext(struct fakernic_dev *dev,
 static bool fakernic_is_user_uar(struct fakernic_dev *dev, u32 uar)
 {
 	return uar != FAKERNIC_KERNEL_UAR &&
-	       ((u64)uar + 1) * FAKERNIC_PAGE_SIZE <=
+	       ((u64)uar + FAKERNIC_UARS_PER_PAGE) * FAKERNIC_PAGE_SIZE <=
 		       pci_resource_len(dev->pdev, FAKERNIC_BAR_UAR);
+}
+
+/*
+ * Allocates a doorbell page that begins a page of the kernel. Others stay
+ * allocated until a reset, so that the device does not return them again.
+ */
+static int fakernic_alloc_first_uar(struct fakernic_dev *dev, u32 *uar)
+{
+	u32 tries = fakernic_read(dev, FAKERNIC_REG_UAR_COUNT);
+	int ret;
+
+	do {
+		ret = fakernic_cmd_alloc(dev, FAKERNIC_CMD_ALLOC_UAR, uar);
+	} while (!ret && *uar % FAKERNIC_UARS_PER_PAGE && tries--);
+	return ret;
 }
 
 /*
@@ -105,9 +127,10 @@ static bool fakernic_is_user_uar(struct fakernic_dev *dev, u32 uar)
  */
 static int fakernic_alloc_uar(struct fakernic_dev *dev, u32 *uar)
 {
-	int ret = fakernic_cmd_alloc(dev, FAKERNIC_CMD_ALLOC_UAR, uar);
+	int ret = fakernic_alloc_first_uar(dev, uar);
 
-	if (!ret && !fakernic_is_user_uar(dev, *uar)) {
+	if (!ret && (*uar % FAKERNIC_UARS_PER_PAGE ||
+		     !fakernic_is_user_uar(dev, *uar))) {
 		dev_err(&dev->pdev->dev, "device has no doorbell page %#x\n",
 			*uar);
 		fakernic_cmdq_kill(dev, FAKERNIC_DEATH_INVALID_ANSWER);
@@ -116,7 +139,7 @@ static int fakernic_alloc_uar(struct fakernic_dev *dev, u32 *uar)
 	if (ret != -EIO || !READ_ONCE(dev->dead))
 		return ret;
 	*uar = FAKERNIC_UAR_OF_DEAD;
-	return 0;
+	return fakernic_is_user_uar(dev, *uar) ? 0 : ret;
 }
 
 int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
@@ -127,13 +150,6 @@ int fakernic_alloc_ucontext(struct ib_ucontext *ibucontext,
 	struct fakernic_uresp_alloc_ucontext uresp;
 	int ret;
 
-	/* A larger page would expose doorbells of other contexts. */
-	if (PAGE_SIZE != FAKERNIC_PAGE_SIZE) {
-		ibdev_err_ratelimited(dev->ibdev,
-				      "no RDMA for programs: a doorbell page has %u bytes, a page of this kernel has %lu: boot a kernel with 4 KiB pages\n",
-				      FAKERNIC_PAGE_SIZE, PAGE_SIZE);
-		return -EOPNOTSUPP;
-	}
 	if (dev->bounced) {
 		ibdev_err_ratelimited(dev->ibdev,
 				      "no RDMA for programs: bounce buffers keep their memory from the device: boot without swiotlb=force\n");
