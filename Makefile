@@ -23,6 +23,7 @@ MAIN = $(shell ci/versions.sh kernel main)
 OLD_KERNEL = $(shell ci/versions.sh kernel old)
 NEW_KERNEL = $(shell ci/versions.sh kernel new)
 LONG_KERNEL = $(shell ci/versions.sh kernel long)
+ARM64_KERNEL = $(shell ci/versions.sh kernel arm64)
 
 # Of make fuzz: seconds per target, and parallel jobs.
 SECONDS := 600
@@ -56,7 +57,8 @@ help:
 	@echo 'make test-mutants    each fault rule does nothing in turn: its test must fail;'
 	@echo '                     minutes'
 	@echo 'make test-arch       unit tests and the whole simulator on arm64 and s390x;'
-	@echo '                     VM tests between an arm64 and an x86_64 guest'
+	@echo '                     VM tests between an arm64 and an x86_64 guest, and on an'
+	@echo '                     arm64 kernel with pages of 16 KiB'
 	@echo 'make test-long       the VM tests that make test leaves out'
 	@echo 'make test-link       the VM tests over the link, but where a wire'
 	@echo '                     between guests loses frames, or joins Soft-RoCE'
@@ -208,11 +210,13 @@ test-mutants: root
 	@$(BUILD) root-test qemu
 	@$(ENTER) ci/run_tests.py mutants
 
-# The engine on arm64 and s390x, in user-mode emulation, and VM tests with an arm64
-# guest; make test runs less of both.
+# The engine on arm64 and s390x, in user-mode emulation, and VM tests with arm64
+# guests; make test runs less of both.
 test-arch: build build-arm64 build-riscv64
 	@$(BUILD) root-test
-	@$(ENTER) env FULL=1 ci/run_tests.py arch arch-arm64 lab-riscv64
+	@$(BUILD) $(addsuffix -arm64,$(addprefix kernel-,$(ARM64_KERNEL)))
+	@$(ENTER) env FULL=1 ci/run_tests.py engine-arches vm-arm64 lab-riscv64 \
+		$(patsubst %,vm-%-arm64,$(ARM64_KERNEL))
 
 test-long: build
 	@$(BUILD) uabi modules kernel-$(OLD_KERNEL) guest-test

@@ -2,7 +2,8 @@
 #
 # Shared by the fetch-*.sh here: a folder of their own, $work, and an apt that
 # uses other suites of the root's mirror, or the root's own suites, and that has no
-# installed packages. Sourced inside the root; POSIX sh.
+# installed packages. If $arch is set, its packages are those of that architecture.
+# Sourced inside the root; POSIX sh.
 
 work=$(mktemp -d)
 trap 'rm -rf "$work" "${target:?}.partial"' EXIT
@@ -36,5 +37,17 @@ Dir::Etc::sourceparts "-";
 Dir::State::lists "$work/lists";
 Dir::State::status "/dev/null";
 EOT
+    native=$(dpkg --print-architecture)
+    [ "${arch:-"$native"}" = "$native" ] || foreign_apt
     export APT_CONFIG="$work/apt.conf"
+}
+
+# The build tools in the kernel's headers are of the architecture of this machine.
+foreign_apt() {
+    cat >>"$work/apt.conf" <<EOT
+APT::Architecture "$arch";
+APT::Architectures { "$arch"; "$native"; };
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
+EOT
 }

@@ -59,7 +59,7 @@ from pathlib import Path
 sys.path.insert(0, "/src/tests/lab")
 
 from fakernic_lab import versions   # noqa: E402
-from fakernic_lab.arches import FOREIGN, HOST   # noqa: E402
+from fakernic_lab.arches import ARCHES, FOREIGN, HOST   # noqa: E402
 
 import bundle
 import disk
@@ -565,14 +565,15 @@ def build_new_rdma_core():
         image.erofs(this, root, f"{NEW_RDMA_NAME}.erofs")
 
 
-def fetch_kernel(kernel):
-    """Fetches a kernel from backports, unless it is there: the root has none of them."""
-    if Path(f"/cache/kernels/{kernel}.version").exists():
+def fetch_kernel(kernel, arch=HOST):
+    """Fetches a kernel that the root does not have, unless it is there."""
+    name = image.kernel_name(kernel, arch)
+    if Path(f"/cache/kernels/{name}.version").exists():
         return
     fetch = SRC / "ci/fetch-kernel.sh"
     never_current = digest([time.time()], [fetch])
-    with step(f"fetch-{kernel}", never_current, f"fetch Linux {kernel}") as this:
-        this.run(fetch, kernel)
+    with step(f"fetch-{name}", never_current, f"fetch Linux {name}") as this:
+        this.run(fetch, kernel, arch.debian, name)
 
 
 def build_debug_kernel(kernel):
@@ -647,9 +648,13 @@ def build_uabi():
         image.erofs(this, root, "uabi.erofs")
 
 
-def build_kernel(kernel):
-    build_driver(kernel)
-    image.build_kernel(step, digest, kernel)
+def build_kernel(kernel, arch=HOST):
+    if arch.name in versions.roles(kernel):
+        build_root_tools(arch)
+        fetch_kernel(kernel, arch)
+    name = image.kernel_name(kernel, arch)
+    build_driver(name)
+    image.build_kernel(step, digest, name, arch)
 
 
 def build_relay():
@@ -821,6 +826,10 @@ for _kernel in (*KERNELS, OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
     STEPS[f"driver-{_kernel}"] = functools.partial(build_driver, _kernel)
 for _kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS):
     STEPS[f"kernel-{_kernel}"] = functools.partial(build_kernel, _kernel)
+for _arch in ARCHES.values():
+    for _kernel in versions.listed("kernel", _arch.name):
+        STEPS[f"kernel-{_kernel}{_arch.suffix}"] = functools.partial(
+            build_kernel, _kernel, _arch)
 for _suite in bundle.ROOTS:
     STEPS[f"bundle-root-{_suite}"] = functools.partial(build_bundle_root, _suite)
 
@@ -830,6 +839,8 @@ EXTRA = ("qemu-fuzz", "qemu-plugin", "providers", NEW_RDMA_NAME, "uabi", "module
          "disk-12", "trees", *(f"bundle-root-{suite}" for suite in bundle.ROOTS),
          *(f"{what}{arch.suffix}" for what in ("qemu-plugin", "image")
            for arch in FOREIGN),
+         *(f"kernel-{kernel}{arch.suffix}" for arch in ARCHES.values()
+           for kernel in versions.listed("kernel", arch.name)),
          *(f"{what}-{kernel}" for what in ("driver", "kernel")
            for kernel in (OLD_KERNEL, *NEW_KERNELS, *DEBUG_KERNELS)))
 

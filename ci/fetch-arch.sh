@@ -24,13 +24,6 @@ flock 9
 
 . /src/ci/apt.sh
 suites_of_root
-# The build tools in the kernel's headers are of the architecture of this machine.
-cat >>"$work/apt.conf" <<EOT
-APT::Architecture "$arch";
-APT::Architectures { "$arch"; "$native"; };
-Dir::Cache::pkgcache "";
-Dir::Cache::srcpkgcache "";
-EOT
 # Mirrors have been seen with a broken list of an architecture's security updates. The
 # first suite is complete without them.
 if ! apt-get update --error-on=any; then

@@ -599,7 +599,7 @@ def build_modules(step, digest, kernels):
 
 # ---- a kernel on a disk of its own -----------------------------------------
 
-def build_kernel(step, digest, kernel):
+def build_kernel(step, digest, kernel, arch=HOST):
     version = kernel_version(kernel)
     driver = driver_of(kernel)
     root = STAGE / f"kernel-{kernel}"
@@ -612,9 +612,9 @@ def build_kernel(step, digest, kernel):
             (IMAGES / name).unlink(missing_ok=True)
             shutil.rmtree(root, ignore_errors=True)
             stage_modules(this, kernel, root)
-            add_driver(this, driver, root / "usr", version)
+            add_driver(this, driver, root / "usr", version, arch)
             erofs(this, root, name)
-    build_initrd(step, digest, kernel, modules=root)
+    build_initrd(step, digest, kernel, arch, modules=root)
 
 
 def build(step, digest, kernels):

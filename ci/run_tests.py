@@ -41,19 +41,23 @@ MADE_OF = ("qemu-hw/roce", "qemu-hw/fault", "qemu-hw/eswitch", "qemu-hw/link",
            "tests/lab/fakernic_lab/versions.py", "tests/lab/fakernic_lab/versions.txt",
            "tests/qtest/fakernic-chance.h", "tests/qtest/fakernic-stranger.h")
 # Suites that also need the folders of others.
-MADE_ALSO_OF = {"arch": ("tests/unit", "tests/sim")}
+MADE_ALSO_OF = {"engine-arches": ("tests/unit", "tests/sim")}
 # A guest of another architecture and one of the host's: the launcher's test, of which
-# make test runs the first, and VM tests.
+# make test runs the first, and VM tests. Then VM tests with kernels that only guests of
+# one architecture boot.
 ARCH_SUITES = tuple(f"{kind}-{arch.name}" for arch in FOREIGN
-                    for kind in ("lab", "arch"))
+                    for kind in ("lab", "vm"))
+ARCH_KERNELS = {f"vm-{kernel}-{arch.name}": (kernel, arch) for arch in build.ARCHES.values()
+                for kernel in versions.listed("kernel", arch.name)}
 ARCH_TESTS = ("traffic", "rdmacm", "atomics", "odp", "verbs")
+ARCH_KERNEL_TESTS = ("pages", "odp", "verbs")
 # Suites of tests in guests: rdma-core's tests in one guest (pyverbs), all others in one
 # guest, tests in two guests, in two of other kinds, in Debian's QEMU (packaged), and more.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
-             "many", "trees", *ARCH_SUITES, "long-two", "long-other", "long", "programs",
+             "many", "trees", *ARCH_SUITES, *ARCH_KERNELS, "long-two", "long-other", "long", "programs",
              "packages-13", "packages-12", "recipes", "release", "bundle", "bundle-roots")
 # These take too long for make test. They run only if they are named.
-NAMED = ("dkms-more", "mutants", "many", "trees", *ARCH_SUITES[1:], "long-two",
+NAMED = ("dkms-more", "mutants", "many", "trees", *ARCH_SUITES[1:], *ARCH_KERNELS, "long-two",
          "long-other", "long", "programs", "packages-13", "packages-12", "recipes",
          "release", "bundle-roots")
 LONG_S = 10 * 3600
@@ -64,12 +68,12 @@ LANES = min(2, JOBS)
 # guests would wake up late, and lose more time than these suites gain. If the processors
 # are never idle, these suites run last. tests/unit/run.sh limits the time of one program;
 # that limit is here the limit of the suite.
-ONLY_COMPUTE = ("dkms", "fuzz", "arch", "sim", "driver", "spec", "laws", "docs",
+ONLY_COMPUTE = ("dkms", "fuzz", "engine-arches", "sim", "driver", "spec", "laws", "docs",
                 "unit", "timeline")
 IDLE = ("chrt", "--idle", "0")
 PATIENCE = 4            # factor of their time limits
 # The order in which suites begin: the long ones first, so that all end together.
-BEGIN = ("vm", "guest", "vm-other", "lab-vm", ARCH_SUITES[0], "dkms", "fuzz", "arch",
+BEGIN = ("vm", "guest", "vm-other", "lab-vm", ARCH_SUITES[0], "dkms", "fuzz", "engine-arches",
          "qtest", "net", "sim", "pyverbs", "bundle", "plugin", "laws", "driver", "spec", "docs",
          "lab", "packaged", "unit", "timeline", "link", "bench", "provider", *NAMED)
 BY_PYTEST = (*VM_SUITES, "timeline", "bench", "lab", "plugin")
@@ -164,7 +168,7 @@ def suites(quick):
         "link": (make_check("link"), 300, {}),
         "provider": (compile_check("provider"), 600, {}),
         "sim": (compile_check("sim", f"SECONDS={seconds}"), 1200, {}),
-        "arch": (compile_check("arch"), 1800, {}),
+        "engine-arches": (compile_check("engine-arches"), 1800, {}),
         "fuzz": (compile_check("fuzz", *(["TARGETS=frames link"] if quick else [])),
                  900, {}),
         "driver": (["sh", str(SRC / "ci/check_driver.sh")], 900, {}),
@@ -192,9 +196,12 @@ def suites(quick):
                             limit=1500),
         "many": lab_tests("many", limit=7200),
         "trees": lab_tests("trees"),
-        **{f"arch-{arch.name}": vm_tests(
-            f"arch-{arch.name}", f"--arch={arch.name},{HOST.name}",
+        **{f"vm-{arch.name}": vm_tests(
+            f"vm-{arch.name}", f"--arch={arch.name},{HOST.name}",
             *(f"test_{name}.py" for name in ARCH_TESTS)) for arch in FOREIGN},
+        **{name: vm_tests(name, f"--arch={arch.name}", f"--kernel={kernel}",
+                          *(f"test_{part}.py" for part in ARCH_KERNEL_TESTS))
+           for name, (kernel, arch) in ARCH_KERNELS.items()},
         **{f"lab-{arch.name}": tests_in(
             "lab", str(SRC / "tests/lab/test_arch.py"), "-k", arch.name)
            for arch in FOREIGN},
@@ -213,7 +220,7 @@ def suites(quick):
     }
     found["packaged"][2]["FAKERNIC_QEMU"] = str(PACKAGED_QEMU)
     if quick:
-        for name in (*VM_SUITES, "dkms", "dkms-more", "arch"):
+        for name in (*VM_SUITES, "dkms", "dkms-more", "engine-arches"):
             del found[name]
     return found
 

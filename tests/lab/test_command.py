@@ -55,7 +55,7 @@ REFUSED = {
     ("--arch", "sparc", "--", "a"): "--arch sparc: one of x86_64, arm64",
     ("--arch", "arm64,arm64,x86_64", "--", "a"): "3 architectures for 2 machines",
     ("--arch", "arm64", "--kernel", OLD_KERNEL, "--", "a"):
-        f"--arch arm64 boot Linux {MAIN_KERNEL} only",
+        f"--arch arm64 boot {MAIN_KERNEL}, {MAIN_KERNEL}-",
     ("--arch", "arm64", "--image", "x.qcow2", "--", "a"): "no --image",
     ("--arch", "arm64,x86_64", "--qemu", "/usr/bin/true", "--", "a"):
         "--qemu is one program",

@@ -8,7 +8,8 @@ import pytest
 
 from fakernic_test import rdma      # first: it sets the path of fakernic_lab
 from fakernic_test.lab import Lab, RUNS, WIRES, lost_wakeups
-from fakernic_lab.arches import HOST, of_each
+from fakernic_lab.arches import HOST, all_named
+from fakernic_lab.cli import spread
 from fakernic_lab.images import DEBUG_KERNELS, DEBUG_PATIENCE
 from fakernic_lab.versions import MAIN_KERNEL
 
@@ -50,8 +51,8 @@ def pytest_addoption(parser):
                      "that ask for none")
     parser.addoption("--arch", default=HOST.name, metavar="ARCH[,ARCH]",
                      help="the architecture of guests, or of the first and the "
-                     "second; with another than the host's only tests that run "
-                     "on the main kernel")
+                     "second; with another than the host's only tests that ask "
+                     "for no kernel")
     parser.addoption("--guests", choices=("one", "two", "other"),
                      help="run the tests that want one guest, the usual two, or "
                      "any others")
@@ -115,11 +116,18 @@ def fits_kernel(item, kernel):
                 "[rds", "soft_roce", "[mckey-serving_rxe")))
 
 
-def fits_arch(item, arches):
-    """Returns whether a test runs with guests of these architectures: others than
-    the host's have the main kernel only."""
-    return arches == [HOST] * 2 or (wanted_guests(item)["kernel"] == MAIN_KERNEL and
-                                    wanted_guests(item)["driver"] == "fakernic")
+def fits_arch(item, config):
+    """Returns whether a test runs with guests of the wanted architectures: others
+    than the host's run no test that asks for another kernel or driver."""
+    wanted = wanted_guests(item)
+    return arches_of(config) == [HOST] * 2 or (
+        wanted["kernel"] == config.getoption("--kernel") and
+        wanted["driver"] == "fakernic")
+
+
+def arches_of(config):
+    """Returns the architectures of two guests."""
+    return spread(all_named(config.getoption("--arch")), 2, "architectures")
 
 
 def extend_timeouts(item):
@@ -137,7 +145,7 @@ def pytest_collection_modifyitems(config, items):
                 bool(item.get_closest_marker("long")) and
                 guests in (None, kind_of_guests(item)) and
                 fits_kernel(item, config.getoption("--kernel")) and
-                fits_arch(item, of_each(config.getoption("--arch"), 2))]
+                fits_arch(item, config)]
     order = {}
     for item in items:
         if config.getoption("--kernel") in DEBUG_KERNELS:
@@ -159,7 +167,7 @@ def rounds_of_a_test(request):
 
 @pytest.fixture(scope="session")
 def lab(request):
-    lab = Lab(arches=of_each(request.config.getoption("--arch"), 2))
+    lab = Lab(arches=arches_of(request.config))
     yield lab
     try:
         lab.judge()

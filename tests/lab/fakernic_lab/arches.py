@@ -68,13 +68,6 @@ def named(text):
     return ARCHES[text]
 
 
-def of_each(text, count):
-    """The architecture of each of COUNT machines. TEXT is one name for all machines, or
-    one for each, separated by commas."""
-    found = [named(word) for word in text.split(",")]
-    if len(found) == 1:
-        return found * count
-    if len(found) != count:
-        raise LabError(f"--arch {text}: {len(found)} architectures for {count} "
-                       "machines: name one for all, or one for each")
-    return found
+def all_named(text):
+    """The architectures with these names, which commas separate."""
+    return [named(word) for word in text.split(",")]

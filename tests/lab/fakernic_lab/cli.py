@@ -377,16 +377,16 @@ def split_commands(words):
             for words in commands]
 
 
-def spread(commands, count):
-    """One command per machine."""
+def spread(values, count, what="commands"):
+    """One value per machine."""
     if count is None:
-        count = max(2, len(commands))
-    if len(commands) == 1:
-        return commands * count
-    if len(commands) != count:
-        raise LabError(f"{len(commands)} commands for {count} machines: one "
+        count = max(2, len(values))
+    if len(values) == 1:
+        return values * count
+    if len(values) != count:
+        raise LabError(f"{len(values)} {what} for {count} machines: one "
                        "for all, or one for each")
-    return commands
+    return values
 
 
 def make_mounts(options):
@@ -440,7 +440,8 @@ def lab_arguments(options, count):
                        "of theirs: it needs --netdev")
     return {"count": count, "image": [images.chosen(
                 options.image, options.kernel, options.initrd, options.append, arch)
-                for arch in arches.of_each(options.arch, count)],
+                for arch in spread(arches.all_named(options.arch), count,
+                                   "architectures")],
             "out": options.out,
             "mounts": make_mounts(options), "cpus": options.cpus,
             "cpu_nice": options.cpu_nice,

@@ -17,6 +17,7 @@ from .errors import LabError
 
 # The first is the main kernel, which the image contains.
 KERNELS = versions.listed("kernel")
+HOST_ROLES = ("main", "old", "new", "long", "watch")
 # Kernels that check their drivers, which costs memory and time. RACE_KERNEL looks for data
 # races and finds more with two CPUs.
 RACE_KERNEL = "kcsan"
@@ -56,6 +57,12 @@ WANTS = ("io.systemd.credential.binary:systemd.unit-dropin.multi-user.target~"
 WANTS_TEXT = "[Unit]\nWants=fakernic-lab.service\n"
 
 
+def kernels_of(arch):
+    """The kernels that machines of an architecture boot."""
+    roles = HOST_ROLES if arch == HOST else ("main",)
+    return versions.listed("kernel", *roles, arch.name)
+
+
 def common_words(arch=HOST):
     """What every kernel gets in its command line. It suppresses RCU's stall warnings at
     boot: on a busy host an emulated CPU may stall for a while."""
@@ -81,7 +88,7 @@ def disk(path):
 
 class ProjectImage:
     """The guest of `make build-image`, with one of its kernels. For another
-    architecture, the guest of `make build-ARCH`, which has only the main kernel."""
+    architecture, the guest of `make build-ARCH`, which has fewer kernels."""
 
     boot_timeout_s = 240
     memory = 768                # MiB, the default
@@ -92,9 +99,9 @@ class ProjectImage:
         if kernel not in KERNELS:
             raise LabError(f"--kernel {kernel}: one of {', '.join(KERNELS)}, or "
                            "with --image the path of a kernel")
-        if arch != HOST and kernel in OTHER_KERNELS:
+        if kernel not in kernels_of(arch):
             raise LabError(f"--kernel {kernel}: machines with --arch {arch.name} "
-                           f"boot Linux {versions.MAIN_KERNEL} only")
+                           f"boot {', '.join(kernels_of(arch))}")
         self.kernel = kernel
         self.arch = arch
         self.append = append
@@ -109,20 +116,21 @@ class ProjectImage:
             f"vmlinuz-{kernel}{arch.suffix}", f"initrd-{kernel}{arch.suffix}",
             f"base{arch.suffix}.erofs", f"payload{arch.suffix}.erofs")]
         if kernel in OTHER_KERNELS:
-            self.parts.append(images() / f"kernel-{kernel}.erofs")
+            self.parts.append(images() / f"kernel-{kernel}{arch.suffix}.erofs")
 
     def check(self):
         for part in self.parts:
             if not part.exists():
+                disk_instead = ", or name a disk with --image" if self.arch == HOST else ""
                 raise LabError(f"no {part.name} in {part.parent}: {self.made_by()}"
-                               ", or name a disk with --image")
+                               f"{disk_instead}")
 
     def made_by(self):
+        if self.kernel in OTHER_KERNELS:
+            return (f"run 'ci/enter.sh ci/build.py image{self.arch.suffix} kernel-"
+                    f"{self.kernel}{self.arch.suffix}' in a checkout")
         if self.arch != HOST:
             return f"run 'make build-{self.arch.name}' in a checkout"
-        if self.kernel in OTHER_KERNELS:
-            return ("run 'ci/enter.sh ci/build.py image kernel-"
-                    f"{self.kernel}' in a checkout")
         return ("install the package fakernic-lab-image, run 'make build-image' "
                 "in a checkout")
 

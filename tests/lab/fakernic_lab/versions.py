@@ -25,6 +25,11 @@ def listed(kind, *roles):
                  if row_kind == kind and (not roles or role in roles))
 
 
+def roles(version):
+    """The roles of a version."""
+    return {role for _, name, role, _ in rows() if name == version}
+
+
 def providers():
     """The providers: the releases of rdma-core that each is for, such as "45-56",
     and the number of their private interface, such as "34"."""

@@ -14,9 +14,11 @@
 
 #include "verbs_pair.h"
 
-#define PAGE 4096
+#define PAGE page_bytes
 #define CHILDREN 5
 #define WRITES 40               /* more than a queue holds: all of it is used */
+
+static uint32_t page_bytes;      /* of the kernel */
 
 struct bench {
     struct endpoint end;
@@ -165,6 +167,7 @@ int main(int argc, char **argv)
     bool fine, refused;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
+    page_bytes = sysconf(_SC_PAGESIZE);
     if (asks && ibv_fork_init()) {
         die("ibv_fork_init");
     }
