@@ -210,15 +210,17 @@ bool fakernic_hw_must_wait(struct fakernic_dev *dev)
 static void fakernic_hw_abandon_bus(struct fakernic_dev *dev)
 {
 	struct pci_dev *pdev = dev->pdev;
+	/* A VF has no ids of its own. */
+	struct pci_dev *pf = pci_physfn(pdev);
 	u32 id;
 
 	if (!test_and_clear_bit(FAKERNIC_QUIESCE_BUS, &dev->quiesced))
 		return;
 	dev_info(&pdev->dev, "no recovery after the bus error\n");
 	/* pci_read_config_dword() does not read a device so marked. */
-	if (!pci_bus_read_config_dword(pdev->bus, pdev->devfn, PCI_VENDOR_ID,
+	if (!pci_bus_read_config_dword(pf->bus, pf->devfn, PCI_VENDOR_ID,
 				       &id) &&
-	    id == (pdev->vendor | (u32)pdev->device << 16))
+	    id == (pf->vendor | (u32)pf->device << 16))
 		pdev->error_state = pci_channel_io_normal;
 }
 

@@ -239,10 +239,34 @@ err_free:
 	return ret;
 }
 
+/*
+ * Called by sysfs's sriov_numvfs, with the PF's device lock held. Linux probes
+ * the VFs inside pci_enable_sriov(): this driver takes each as a NIC of its
+ * own, which needs nothing of the PF's driver.
+ */
+static int fakernic_sriov_configure(struct pci_dev *pdev, int vfs)
+{
+	int ret;
+
+	if (!vfs) {
+		pci_disable_sriov(pdev);
+		return 0;
+	}
+	ret = pci_enable_sriov(pdev, vfs);
+	if (ret) {
+		pci_err(pdev, "%d virtual functions cannot be enabled: %d\n",
+			vfs, ret);
+		return ret;
+	}
+	return vfs;
+}
+
 static void fakernic_remove(struct pci_dev *pdev)
 {
 	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 
+	/* VFs do not outlive their PF's driver. */
+	pci_disable_sriov(pdev);
 	fakernic_hw_announce(dev, FAKERNIC_QUIESCE_REMOVE);
 	fakernic_health_stop(dev);
 	fakernic_dump_remove(dev);
@@ -375,6 +399,7 @@ static DEFINE_SIMPLE_DEV_PM_OPS(fakernic_pm_ops, fakernic_suspend,
 
 static const struct pci_device_id fakernic_pci_ids[] = {
 	{ PCI_DEVICE(FAKERNIC_PCI_VENDOR_ID, FAKERNIC_PCI_DEVICE_ID) },
+	{ PCI_DEVICE(FAKERNIC_PCI_VENDOR_ID, FAKERNIC_PCI_VF_DEVICE_ID) },
 	{}
 };
 MODULE_DEVICE_TABLE(pci, fakernic_pci_ids);
@@ -385,6 +410,7 @@ static struct pci_driver fakernic_pci_driver = {
 	.probe = fakernic_probe,
 	.remove = fakernic_remove,
 	.shutdown = fakernic_shutdown,
+	.sriov_configure = fakernic_sriov_configure,
 	.err_handler = &fakernic_error_handlers,
 	.driver.pm = pm_sleep_ptr(&fakernic_pm_ops),
 };

@@ -461,6 +461,8 @@ static void fakernic_uninit_device(struct verbs_device *device)
 
 static const struct verbs_match_ent fakernic_match_table[] = {
 	VERBS_PCI_MATCH(FAKERNIC_PCI_VENDOR_ID, FAKERNIC_PCI_DEVICE_ID, NULL),
+	VERBS_PCI_MATCH(FAKERNIC_PCI_VENDOR_ID, FAKERNIC_PCI_VF_DEVICE_ID,
+			NULL),
 	{},
 };
 

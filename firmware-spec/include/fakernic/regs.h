@@ -13,6 +13,7 @@
 
 #define FAKERNIC_PCI_VENDOR_ID		0x1af4
 #define FAKERNIC_PCI_DEVICE_ID		0x10f0
+#define FAKERNIC_PCI_VF_DEVICE_ID	0x10f1	/* of a virtual function */
 #define FAKERNIC_PCI_REVISION		1
 
 /* BARs by number. */
