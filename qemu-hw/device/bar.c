@@ -166,7 +166,7 @@ static uint32_t fakernic_reg_uar_count(FakernicState *s)
 
 static uint32_t fakernic_reg_vector_count(FakernicState *s)
 {
-    return FAKERNIC_VECTOR_COUNT;
+    return s->vectors;
 }
 
 static uint32_t fakernic_reg_cmdq_sq_lo(FakernicState *s)

@@ -28,6 +28,8 @@
 
 typedef struct FakernicState FakernicState;
 typedef struct FakernicPersist FakernicPersist;
+typedef struct FakernicCard FakernicCard;
+typedef struct FakernicPort FakernicPort;
 
 /*
  * The features that the device offers: those that the engine and this shell
@@ -69,6 +71,7 @@ typedef struct FakernicPersist FakernicPersist;
 #define FAKERNIC_MAX_RD_ATOMIC      64
 #define FAKERNIC_MAX_SENDS          64      /* in flight, per QP */
 #define FAKERNIC_MAX_ODP_CHUNKS     4096    /* of 512 pages: 16 MiB of tables */
+#define FAKERNIC_VF_ODP_CHUNKS      256
 #define FAKERNIC_PAGE_REQUEST_LIST  64
 #define FAKERNIC_MIN_MTU            68
 #define FAKERNIC_DEFAULT_MTU        1500

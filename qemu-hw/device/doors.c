@@ -24,6 +24,7 @@
 #include "qemu/main-loop.h"
 #include "bar.h"
 #include "budget.h"
+#include "card.h"
 #include "clock.h"
 #include "doors.h"
 #include "fault/release.h"
@@ -39,10 +40,11 @@
 
 bool fakernic_is_plugged(const FakernicState *s)
 {
-    return !(s->held & FAKERNIC_HELD_LEAVING);
+    return !(s->held & FAKERNIC_HELD_LEAVING) &&
+           (s->nic || !(s->held & FAKERNIC_HELD_ABSENT));
 }
 
-/* Enters a door; false: the device is unplugged. */
+/* Enters a door; false: the device is unplugged, or was never enabled. */
 static bool fakernic_enter(FakernicState *s)
 {
     if (!fakernic_is_plugged(s)) {
@@ -58,12 +60,15 @@ static bool fakernic_enter(FakernicState *s)
 
 /*
  * False: the frame stays with the netdev, and fakernic_run_deferred() asks for
- * it later. A device that a fault rule stopped takes frames, and drops them.
+ * it later. An absent VF, and a device that a fault rule stopped, take frames
+ * and drop them.
  */
 static bool fakernic_takes_frames(const FakernicState *s)
 {
-    return !(s->held & ~(FAKERNIC_HELD_FAULT | FAKERNIC_HELD_DEAD)) &&
-           fakernic_budget_left(s);
+    const unsigned drops = FAKERNIC_HELD_FAULT | FAKERNIC_HELD_DEAD |
+                           FAKERNIC_HELD_ABSENT;
+
+    return !(s->held & ~drops) && fakernic_budget_left(s);
 }
 
 static void fakernic_give_turn(FakernicState *s)
@@ -154,7 +159,9 @@ static void fakernic_burst_remove(FakernicState *s)
 /*
  * Runs once, when the device is unplugged and has left the stack. Only the
  * outermost door may still be there. Its caller may read the device (the
- * reentrancy guard) afterwards, so a bottom half frees the memory.
+ * reentrancy guard) afterwards, so a bottom half frees the memory. A card with
+ * VFs ends in a bottom half altogether: its switch may be on the stack without
+ * a door of this function.
  */
 static void fakernic_end(void *opaque)
 {
@@ -163,13 +170,14 @@ static void fakernic_end(void *opaque)
 
     /* A frame in the netdev's queue would call fakernic_sent() later. */
     qemu_purge_queued_packets(qemu_get_queue(s->nic));
-    link = s->nic->peer_deleted ? NULL : s->link;
+    link = s->nic->peer_deleted || s->card ? NULL : s->link;
     qemu_del_nic(s->nic);
     s->nic = NULL;
     s->link = NULL;
     if (link) {
         fakernic_link_free(link);
     }
+    fakernic_card_close_port(s);
     aio_bh_schedule_oneshot(qemu_get_aio_context(), fakernic_end_some, s);
 }
 
@@ -191,7 +199,7 @@ static void fakernic_leave(FakernicState *s)
         fakernic_postpone(s);
     }
     s->inside--;
-    if (!s->inside && !fakernic_is_plugged(s)) {
+    if (!s->inside && !fakernic_is_plugged(s) && !s->card) {
         fakernic_end(s);
     }
 }
@@ -205,7 +213,9 @@ static void fakernic_leave_net(FakernicState *s)
     s->working--;
     s->inside--;
     if (!s->inside && !fakernic_is_plugged(s)) {
-        aio_bh_schedule_oneshot(qemu_get_aio_context(), fakernic_end, s);
+        if (!s->card) {
+            aio_bh_schedule_oneshot(qemu_get_aio_context(), fakernic_end, s);
+        }
     } else {
         fakernic_kick(s);
         fakernic_burst_add(s);
@@ -218,7 +228,7 @@ static void fakernic_leave_net(FakernicState *s)
  */
 static void fakernic_frames_ask(FakernicState *s)
 {
-    const int queues = MAX(s->conf.peers.queues, 1);
+    const int queues = MAX(s->nic->conf->peers.queues, 1);
 
     s->frames_wait = false;
     for (int i = 0; i < queues; i++) {
@@ -474,6 +484,139 @@ static NetClientInfo fakernic_net_info = {
     .link_status_changed = fakernic_link_status_changed,
 };
 
+/* ---- the embedded switch ------------------------------------------------- */
+
+/* The function sends a frame; 0: it waits. */
+static ssize_t fakernic_port_receive(NetClientState *nc, const uint8_t *frame,
+                                     size_t len)
+{
+    FakernicPort *port = DO_UPCAST(FakernicPort, nc, nc);
+
+    if (fakernic_is_plugged(port->function) &&
+        !fakernic_card_from_function(port, frame, len)) {
+        return 0;
+    }
+    return len ? len : -1;
+}
+
+/* QEMU has no name for this backend type; "info network" shows it. */
+static NetClientInfo fakernic_port_info = {
+    .type = NET_CLIENT_DRIVER_SOCKET,
+    .size = sizeof(FakernicPort),
+    .receive = fakernic_port_receive,
+};
+
+/* The function takes frames again. */
+static void fakernic_port_taken(NetClientState *nc, ssize_t len)
+{
+    FakernicPort *port = DO_UPCAST(FakernicPort, nc, nc);
+
+    if (fakernic_is_plugged(port->function)) {
+        fakernic_card_ready(port->card, port->function->vport);
+    }
+}
+
+static ssize_t fakernic_uplink_receive(NetClientState *nc, const uint8_t *frame,
+                                       size_t len)
+{
+    FakernicState *pf = qemu_get_nic_opaque(nc);
+
+    if (fakernic_is_plugged(pf)) {
+        fakernic_card_from_wire(pf->card, frame, len);
+    }
+    return len ? len : -1;
+}
+
+/* The wire takes frames again. */
+static void fakernic_uplink_sent(NetClientState *nc, ssize_t len)
+{
+    FakernicState *pf = qemu_get_nic_opaque(nc);
+
+    if (fakernic_is_plugged(pf)) {
+        fakernic_card_ready(pf->card, ESWITCH_UPLINK);
+    }
+}
+
+static void fakernic_uplink_status_changed(NetClientState *nc)
+{
+    FakernicState *pf = qemu_get_nic_opaque(nc);
+
+    if (fakernic_is_plugged(pf)) {
+        fakernic_card_link_changed(pf->card);
+    }
+}
+
+static NetClientInfo fakernic_uplink_info = {
+    .type = NET_CLIENT_DRIVER_NIC,
+    .size = sizeof(NICState),
+    .receive = fakernic_uplink_receive,
+    .link_status_changed = fakernic_uplink_status_changed,
+};
+
+/* A function's rate allows a frame again. */
+static void fakernic_rate_timer(void *opaque)
+{
+    FakernicState *pf = opaque;
+
+    if (fakernic_is_plugged(pf)) {
+        fakernic_card_tick(pf->card);
+    }
+}
+
+/* The name of a function's NIC, whose card may have no id. */
+static char *fakernic_nic_name(const FakernicState *s)
+{
+    const char *id = DEVICE(s->card->functions[ESWITCH_PF])->id;
+
+    if (!id) {
+        return NULL;
+    }
+    return s->vport == ESWITCH_PF ? g_strdup_printf("%s.pf", id) :
+           g_strdup_printf("%s.vf%u", id, s->vport - 1);
+}
+
+static void fakernic_uplink_open(FakernicState *pf)
+{
+    FakernicCard *card = pf->card;
+
+    card->sent = fakernic_uplink_sent;
+    card->taken = fakernic_port_taken;
+    card->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, fakernic_rate_timer, pf);
+    card->uplink = qemu_new_nic(&fakernic_uplink_info, &pf->conf, TYPE_FAKERNIC,
+                                DEVICE(pf)->id, &card->guard, pf);
+    qemu_format_nic_info_str(qemu_get_queue(card->uplink), pf->conf.macaddr.a);
+}
+
+static void fakernic_nic_open(FakernicState *s)
+{
+    DeviceState *dev = DEVICE(s);
+    g_autofree char *name = s->card ? fakernic_nic_name(s) : g_strdup(dev->id);
+    NICConf *conf = &s->conf;
+
+    if (s->card && s->vport == ESWITCH_PF) {
+        fakernic_uplink_open(s);
+    }
+    if (s->card) {
+        fakernic_card_open_port(s, &fakernic_port_info);
+        conf = &s->port->conf;
+    }
+    s->nic = qemu_new_nic(&fakernic_net_info, conf, TYPE_FAKERNIC, name,
+                          &dev->mem_reentrancy_guard, s);
+    qemu_format_nic_info_str(qemu_get_queue(s->nic), s->conf.macaddr.a);
+}
+
+void fakernic_appear(FakernicState *s, bool appears)
+{
+    if (!fakernic_is_plugged(s)) {
+        return;
+    }
+    fakernic_hold(s, FAKERNIC_HELD_ABSENT, !appears);
+    fakernic_card_update(s);
+    if (!appears && s->frames_wait) {
+        fakernic_frames_ask(s);         /* which drops them */
+    }
+}
+
 /* ---- the medium ---------------------------------------------------------- */
 
 /* The thread has ended: the flushed data is persistent. */
@@ -536,9 +679,7 @@ void fakernic_doors_open(FakernicState *s)
                                 &dev->mem_reentrancy_guard);
     s->sent = fakernic_sent;
     s->persisted = fakernic_persisted;
-    s->nic = qemu_new_nic(&fakernic_net_info, &s->conf, TYPE_FAKERNIC, dev->id,
-                          &dev->mem_reentrancy_guard, s);
-    qemu_format_nic_info_str(qemu_get_queue(s->nic), s->conf.macaddr.a);
+    fakernic_nic_open(s);
     s->held = runstate_is_running() ? 0 : FAKERNIC_HELD_STOPPED;
     s->vm_state = qemu_add_vm_change_state_handler(fakernic_vm_state, s);
 }
@@ -546,13 +687,19 @@ void fakernic_doors_open(FakernicState *s)
 void fakernic_doors_close(FakernicState *s)
 {
     fakernic_hold(s, FAKERNIC_HELD_LEAVING, true);
+    if (!s->nic) {
+        return;                 /* a VF that was never enabled */
+    }
+    fakernic_card_update(s);
     fakernic_burst_remove(s);
     qemu_del_vm_change_state_handler(s->vm_state);
     qemu_bh_delete(s->bh);
     s->bh = NULL;
     fakernic_clock_cleanup(s);
     object_ref(OBJECT(s));
-    if (!s->inside) {
+    if (s->card) {
+        aio_bh_schedule_oneshot(qemu_get_aio_context(), fakernic_end, s);
+    } else if (!s->inside) {
         fakernic_end(s);
     }
 }

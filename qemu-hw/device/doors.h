@@ -14,7 +14,7 @@ extern const MemoryRegionOps fakernic_doorbell_door;
 
 /*
  * Every door, method and property checks this. False: the device is
- * unplugged, and its parts must not be used.
+ * unplugged, or a VF that was never enabled. Its parts must not be used.
  */
 bool fakernic_is_plugged(const FakernicState *s);
 
@@ -28,6 +28,9 @@ void fakernic_configured(FakernicState *s);
  * Registers the doors of the net layer, VM state, timer and bottom half.
  */
 void fakernic_doors_open(FakernicState *s);
+
+/* A VF appears, because its PF has enabled it, or disappears. */
+void fakernic_appear(FakernicState *s, bool appears);
 
 /*
  * Unplugs the device and frees its objects. When the device itself is on the

@@ -12,11 +12,14 @@
 #include "qapi/error.h"
 #include "qapi/visitor.h"
 #include "hw/pci/msix.h"
+#include "hw/pci/pci_bus.h"
 #include "hw/pci/pcie.h"
+#include "hw/pci/pcie_sriov.h"
 #include "migration/vmstate.h"
 #include "net/eth.h"
 #include "system/system.h"
 #include "budget.h"
+#include "card.h"
 #include "compat.h"
 #include "vcpus.h"
 #include "dm.h"
@@ -41,6 +44,18 @@
 #define FAKERNIC_EXP_OFFSET     0x60
 #define FAKERNIC_AER_OFFSET     0x100
 #define FAKERNIC_DSN_OFFSET     0x150
+#define FAKERNIC_ARI_OFFSET     0x160
+/* The last one: in QEMU 10, a reset of the card clears 4 bytes behind it. */
+#define FAKERNIC_SRIOV_OFFSET   0x170
+
+/* VF n of the card at function 0 is function n + 1 of the same bus. */
+#define FAKERNIC_VF_OFFSET      1
+#define FAKERNIC_VF_STRIDE      1
+/* A VF may use this share of the card's memory limit. */
+#define FAKERNIC_VF_MEMORY      4
+#define FAKERNIC_BAR_TYPE64                                                 \
+    (PCI_BASE_ADDRESS_SPACE_MEMORY | PCI_BASE_ADDRESS_MEM_TYPE_64 |         \
+     PCI_BASE_ADDRESS_MEM_PREFETCH)
 
 static void fakernic_engine_trace(void *host, RoceTracePoint point,
                                   uint32_t qpn, uint32_t a, uint32_t b)
@@ -106,13 +121,6 @@ static const RoceHostOps fakernic_host_ops = {
     .trace = fakernic_engine_trace,
 };
 
-static void fakernic_reset_hold(Object *obj, ResetType type)
-{
-    if (fakernic_is_plugged(FAKERNIC(obj))) {
-        fakernic_reset(FAKERNIC(obj));
-    }
-}
-
 static uint32_t fakernic_read_config(PCIDevice *pci, uint32_t address, int len)
 {
     if (fakernic_is_plugged(FAKERNIC(pci))) {
@@ -134,11 +142,15 @@ static void fakernic_write_config(PCIDevice *pci, uint32_t address,
     }
 }
 
-/* An unplugged device answers no queries and cannot be realized again. */
+/* Such a device answers no queries; an unplugged one cannot be realized
+ * again. */
 static bool fakernic_present(const FakernicState *s, Error **errp)
 {
     if (!fakernic_is_plugged(s)) {
-        error_setg(errp, "the device has been unplugged");
+        error_setg(errp, s->held & FAKERNIC_HELD_LEAVING ?
+                   "the device has been unplugged" :
+                   "the virtual function was never enabled: its physical "
+                   "function's driver does that");
     }
     return fakernic_is_plugged(s);
 }
@@ -157,15 +169,49 @@ static bool fakernic_check_limit(const char *name, uint64_t value, uint64_t min,
     return true;
 }
 
-static bool fakernic_check_dm_size(FakernicState *s, Error **errp)
+static bool fakernic_check_dm_size(const char *name, uint64_t size,
+                                   Error **errp)
 {
-    if (s->dm_size % FAKERNIC_PAGE_SIZE) {
-        error_setg(errp, "property 'dm-size' must be a multiple of %u, not %"
-                   PRIu64, FAKERNIC_PAGE_SIZE, s->dm_size);
+    if (size % FAKERNIC_PAGE_SIZE) {
+        error_setg(errp, "property '%s' must be a multiple of %u, not %"
+                   PRIu64, name, FAKERNIC_PAGE_SIZE, size);
         return false;
     }
-    return fakernic_check_limit("dm-size", s->dm_size, 0, FAKERNIC_DM_MAX,
-                                false, errp);
+    return fakernic_check_limit(name, size, 0, FAKERNIC_DM_MAX, false, errp);
+}
+
+/*
+ * VFs are functions 1 and up of the PF's bus, so they need it for themselves.
+ */
+static bool fakernic_check_slot(PCIDevice *pci, Error **errp)
+{
+    PCIBus *bus = pci_get_bus(pci);
+
+    if (pci_bus_is_root(bus) || !pci_bus_is_express(bus) || pci->devfn) {
+        error_setg(errp, "property 'vfs' needs a PCI Express port of its own: "
+                         "add -device pcie-root-port,id=rp0 and bus=rp0");
+        return false;
+    }
+    return true;
+}
+
+static bool fakernic_check_vfs(FakernicState *s, Error **errp)
+{
+    if (!fakernic_check_limit("vfs", s->vfs, 0, ESWITCH_VFS_MAX, false, errp)) {
+        return false;
+    }
+    return !s->vfs ||
+           (fakernic_check_slot(PCI_DEVICE(s), errp) &&
+            fakernic_check_limit("vf-uars", s->vf_uars, 2, 65536, false,
+                                 errp) &&
+            fakernic_check_limit("vf-vectors", s->vf_vectors, 1,
+                                 FAKERNIC_VECTOR_COUNT, false, errp) &&
+            fakernic_check_limit("vf-max-qp", s->vf_max_qp, 16, 65536, true,
+                                 errp) &&
+            fakernic_check_limit("vf-max-mr", s->vf_max_mr, 16, 1U << 20, true,
+                                 errp) &&
+            fakernic_check_limit("vf-gids", s->vf_gids, 1, 4096, false, errp) &&
+            fakernic_check_dm_size("vf-dm-size", s->vf_dm_size, errp));
 }
 
 static bool fakernic_check_properties(FakernicState *s, Error **errp)
@@ -195,7 +241,8 @@ static bool fakernic_check_properties(FakernicState *s, Error **errp)
            fakernic_check_limit("turn-us", s->turn_us, 10, 1000000, false,
                                 errp) &&
            fakernic_check_limit("cpu-nice", s->cpu_nice, 0, 19, false, errp) &&
-           fakernic_check_dm_size(s, errp);
+           fakernic_check_dm_size("dm-size", s->dm_size, errp) &&
+           fakernic_check_vfs(s, errp);
 }
 
 static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
@@ -227,7 +274,12 @@ static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
                       errp) < 0) {
         return false;
     }
-    pcie_dev_ser_num_init(pci, FAKERNIC_DSN_OFFSET, ldq_be_p(serial));
+    if (s->vport == ESWITCH_PF) {
+        pcie_dev_ser_num_init(pci, FAKERNIC_DSN_OFFSET, ldq_be_p(serial));
+    }
+    if (s->card) {
+        pcie_ari_init(pci, FAKERNIC_ARI_OFFSET);
+    }
     return true;
 }
 
@@ -244,19 +296,42 @@ static void fakernic_cleanup_dm(FakernicState *s)
     }
 }
 
+/* The size of BAR2: doorbell pages, the clock page, device memory. */
+static uint64_t fakernic_uar_size(uint32_t uars, uint64_t dm_size)
+{
+    return pow2ceil((uars + 1ULL) * FAKERNIC_PAGE_SIZE + dm_size);
+}
+
+static bool fakernic_init_msix(PCIDevice *pci, Error **errp)
+{
+    FakernicState *s = FAKERNIC(pci);
+
+    if (s->vport == ESWITCH_PF) {
+        return msix_init_exclusive_bar(pci, s->vectors, FAKERNIC_BAR_MSIX,
+                                       errp) >= 0;
+    }
+    /* That BAR is not prefetchable, and a VF's has to be. */
+    memory_region_init(&s->msix_bar, OBJECT(s), "fakernic-msix",
+                       FAKERNIC_PAGE_SIZE);
+    pci_register_bar(pci, FAKERNIC_BAR_MSIX, FAKERNIC_BAR_TYPE64, &s->msix_bar);
+    return msix_init(pci, s->vectors, &s->msix_bar, FAKERNIC_BAR_MSIX, 0,
+                     &s->msix_bar, FAKERNIC_BAR_MSIX, FAKERNIC_PAGE_SIZE / 2, 0,
+                     errp) >= 0;
+}
+
 static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
 {
     FakernicState *s = FAKERNIC(pci);
-    /* Doorbell pages, the clock page, device memory. */
     uint64_t dm_offset = (uint64_t)fakernic_dm_page(s) * FAKERNIC_PAGE_SIZE;
-    uint64_t uar_size = pow2ceil(dm_offset + s->dm_size);
 
     memory_region_init_io(&s->regs_bar, OBJECT(s), &fakernic_register_door, s,
                           "fakernic-regs", FAKERNIC_BAR_REGS_SIZE);
-    pci_register_bar(pci, FAKERNIC_BAR_REGS, PCI_BASE_ADDRESS_SPACE_MEMORY,
+    pci_register_bar(pci, FAKERNIC_BAR_REGS, s->vport == ESWITCH_PF ?
+                     PCI_BASE_ADDRESS_SPACE_MEMORY : FAKERNIC_BAR_TYPE64,
                      &s->regs_bar);
     memory_region_init_io(&s->uar_bar, OBJECT(s), &fakernic_doorbell_door, s,
-                          "fakernic-uar", uar_size);
+                          "fakernic-uar",
+                          fakernic_uar_size(s->uars, s->dm_size));
     if (s->dm_size) {
         if (!memory_region_init_ram(&s->dm, OBJECT(s), "fakernic-dm",
                                     s->dm_size, errp)) {
@@ -265,17 +340,13 @@ static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
         fakernic_dm_make(s);
         memory_region_add_subregion_overlap(&s->uar_bar, dm_offset, &s->dm, 1);
     }
-    pci_register_bar(pci, FAKERNIC_BAR_UAR,
-                     PCI_BASE_ADDRESS_SPACE_MEMORY |
-                         PCI_BASE_ADDRESS_MEM_TYPE_64 |
-                     PCI_BASE_ADDRESS_MEM_PREFETCH, &s->uar_bar);
-    if (msix_init_exclusive_bar(pci, FAKERNIC_VECTOR_COUNT, FAKERNIC_BAR_MSIX,
-                                errp) < 0) {
+    pci_register_bar(pci, FAKERNIC_BAR_UAR, FAKERNIC_BAR_TYPE64, &s->uar_bar);
+    if (!fakernic_init_msix(pci, errp)) {
         fakernic_cleanup_dm(s);
         return false;
     }
     fakernic_msix_doors(pci);
-    for (unsigned i = 0; i < FAKERNIC_VECTOR_COUNT; i++) {
+    for (unsigned i = 0; i < s->vectors; i++) {
         msix_vector_use(pci, i);
     }
     return true;
@@ -283,9 +354,15 @@ static bool fakernic_init_bars(PCIDevice *pci, Error **errp)
 
 static void fakernic_cleanup_bars(PCIDevice *pci)
 {
-    fakernic_cleanup_dm(FAKERNIC(pci));
+    FakernicState *s = FAKERNIC(pci);
+
+    fakernic_cleanup_dm(s);
     msix_unuse_all_vectors(pci);
-    msix_uninit_exclusive_bar(pci);
+    if (s->vport == ESWITCH_PF) {
+        msix_uninit_exclusive_bar(pci);
+    } else {
+        msix_uninit(pci, &s->msix_bar, &s->msix_bar);
+    }
 }
 
 /* Joins the link that the property 'link' names, instead of a netdev. */
@@ -299,6 +376,9 @@ static bool fakernic_join_link(FakernicState *s, Error **errp)
         return false;
     }
     s->link = fakernic_link_new(s->link_path, DEVICE(s)->id, &s->conf, errp);
+    if (s->card) {
+        s->card->link = s->link;
+    }
     return s->link != NULL;
 }
 
@@ -328,78 +408,284 @@ static uint64_t fakernic_offered(const FakernicState *s)
     return features;
 }
 
-static void fakernic_realize(PCIDevice *pci, Error **errp)
+/* Creates the recorder and the engine. */
+static bool fakernic_init_engine(FakernicState *s, Error **errp)
 {
-    FakernicState *s = FAKERNIC(pci);
-    RoceLimits limits;
-
-    if (!fakernic_present(s, errp) || !fakernic_check_properties(s, errp)) {
-        return;
-    }
-    g_free(s->name);
-    s->name = object_get_canonical_path(OBJECT(s));
-    fakernic_fault_init(s);
-    if (!fakernic_recorder_init(s, errp)) {
-        return;
-    }
-    limits = (RoceLimits) {
+    RoceLimits limits = {
         .max_qp = s->max_qp,
         .max_mr = s->max_mr,
         .max_pd = s->max_pd + 1,
         .max_mcast_groups = FAKERNIC_MAX_MCAST_GROUPS,
-        .max_odp_chunks = FAKERNIC_MAX_ODP_CHUNKS,
+        .max_odp_chunks = s->vport == ESWITCH_PF ? FAKERNIC_MAX_ODP_CHUNKS
+                                                 : FAKERNIC_VF_ODP_CHUNKS,
         .gid_count = s->gids,
         .max_sends = FAKERNIC_MAX_SENDS,
         .max_rd_atomic = FAKERNIC_MAX_RD_ATOMIC,
         .dcqcn = s->dcqcn,
         .link_kbps = s->speed_mbps * 1000,
     };
+
+    if (!fakernic_recorder_init(s, errp)) {
+        return false;
+    }
     qemu_guest_getrandom_nofail(&limits.hash_seed, sizeof(limits.hash_seed));
     s->roce = roce_new(&limits, &fakernic_host_ops, s);
     if (!s->roce) {
         error_setg(errp, "out of memory for %u queue pairs and %u keys",
                    s->max_qp, s->max_mr);
-        goto err_recorder;
+        fakernic_recorder_cleanup(s);
+        return false;
     }
     s->stats = roce_stats(s->roce);
+    return true;
+}
+
+static void fakernic_cleanup_engine(FakernicState *s)
+{
+    roce_free(s->roce);
+    s->roce = NULL;
+    s->stats = NULL;
+    fakernic_recorder_cleanup(s);
+}
+
+static bool fakernic_init_card(FakernicState *s, Error **errp)
+{
+    FakernicCard *card = s->vfs ? fakernic_card_new(s) : NULL;
+
+    if (s->vfs && !card) {
+        error_setg(errp, "out of memory for the switch of %u virtual functions",
+                   s->vfs);
+        return false;
+    }
+    if (card) {
+        fakernic_card_join(card, s, ESWITCH_PF);
+    }
+    return true;
+}
+
+/* The name of a VF as a property of its PF; the caller frees it. */
+static char *fakernic_vf_name(unsigned vf)
+{
+    return g_strdup_printf("vf[%u]", vf);
+}
+
+/* Creates the VFs, absent. */
+static bool fakernic_init_vfs(PCIDevice *pci, Error **errp)
+{
+    FakernicState *s = FAKERNIC(pci);
+    const struct {
+        unsigned bar;
+        uint64_t size;
+    } bars[] = {
+        { FAKERNIC_BAR_REGS, FAKERNIC_BAR_REGS_SIZE },
+        { FAKERNIC_BAR_UAR, fakernic_uar_size(s->vf_uars, s->vf_dm_size) },
+        { FAKERNIC_BAR_MSIX, FAKERNIC_PAGE_SIZE },
+    };
+
+    if (!s->vfs) {
+        return true;
+    }
+    if (!pcie_sriov_pf_init(pci, FAKERNIC_SRIOV_OFFSET, TYPE_FAKERNIC_VF,
+                            FAKERNIC_PCI_VF_DEVICE_ID, s->vfs, s->vfs,
+                            FAKERNIC_VF_OFFSET, FAKERNIC_VF_STRIDE, errp)) {
+        return false;
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(bars); i++) {
+        pcie_sriov_pf_init_vf_bar(pci, bars[i].bar, FAKERNIC_BAR_TYPE64,
+                                  bars[i].size);
+    }
+    for (unsigned i = 0; i < s->vfs; i++) {
+        g_autofree char *name = fakernic_vf_name(i);
+
+        object_property_add_const_link(
+            OBJECT(s), name, OBJECT(s->card->functions[i + 1]));
+    }
+    return true;
+}
+
+static void fakernic_cleanup_vfs(PCIDevice *pci)
+{
+    FakernicState *s = FAKERNIC(pci);
+
+    for (unsigned i = 0; i < s->vfs; i++) {
+        g_autofree char *name = fakernic_vf_name(i);
+
+        object_property_del(OBJECT(s), name);
+    }
+    if (s->vfs) {
+        pcie_sriov_pf_exit(pci);
+    }
+}
+
+/* Opens the doors of a function whose parts exist. */
+static void fakernic_start(FakernicState *s)
+{
+    fakernic_objects_init(s);
+    fakernic_doors_open(s);
+    fakernic_reset(s);
+}
+
+static void fakernic_realize(PCIDevice *pci, Error **errp)
+{
+    FakernicState *s = FAKERNIC(pci);
+
+    if (!fakernic_present(s, errp) || !fakernic_check_properties(s, errp)) {
+        return;
+    }
+    g_free(s->name);
+    s->name = object_get_canonical_path(OBJECT(s));
+    s->vectors = FAKERNIC_VECTOR_COUNT;
+    fakernic_fault_init(s);
+    if (!fakernic_init_engine(s, errp)) {
+        return;
+    }
     s->features = fakernic_offered(s);
     qemu_macaddr_default_if_unset(&s->conf.macaddr);
+    if (!fakernic_init_card(s, errp)) {
+        goto err_cleanup_engine;
+    }
     if (!fakernic_init_bars(pci, errp)) {
-        goto err_free_roce;
+        goto err_leave_card;
     }
     if (!fakernic_init_capabilities(pci, errp)) {
         goto err_cleanup_bars;
     }
-    if (!fakernic_join_link(s, errp)) {
+    if (!fakernic_init_vfs(pci, errp)) {
         goto err_cleanup_capabilities;
     }
-    fakernic_objects_init(s);
-    fakernic_doors_open(s);
+    if (!fakernic_join_link(s, errp)) {
+        goto err_cleanup_vfs;
+    }
     fakernic_cpus_init(s->cpu_nice);
-    fakernic_reset(s);
+    fakernic_start(s);
     return;
 
+err_cleanup_vfs:
+    fakernic_cleanup_vfs(pci);
 err_cleanup_capabilities:
     pcie_aer_exit(pci);
     pcie_cap_exit(pci);
 err_cleanup_bars:
     fakernic_cleanup_bars(pci);
-err_free_roce:
-    roce_free(s->roce);
-    s->roce = NULL;
-    s->stats = NULL;
-err_recorder:
-    fakernic_recorder_cleanup(s);
+err_leave_card:
+    fakernic_card_leave(s);
+err_cleanup_engine:
+    fakernic_cleanup_engine(s);
 }
 
 static void fakernic_exit(PCIDevice *pci)
 {
+    fakernic_cleanup_vfs(pci);
     fakernic_doors_close(FAKERNIC(pci));
     /* Releases the recorder's file for a device that replaces this one. */
     fakernic_recorder_cleanup(FAKERNIC(pci));
     pcie_aer_exit(pci);
     pcie_cap_exit(pci);
     fakernic_cleanup_bars(pci);
+}
+
+/* ---- virtual functions ----------------------------------------------- */
+
+/* The limits of a VF: its own properties of the PF, else the PF's. */
+static void fakernic_vf_limit(FakernicState *s, const FakernicState *pf)
+{
+    s->uars = pf->vf_uars;
+    s->vectors = pf->vf_vectors;
+    s->max_qp = pf->vf_max_qp;
+    s->max_cq = MIN(pf->max_cq, 2 * pf->vf_max_qp);
+    s->max_srq = MIN(pf->max_srq, pf->vf_max_qp);
+    s->max_pd = MIN(pf->max_pd, pf->vf_max_qp);
+    s->max_mr = pf->vf_max_mr;
+    s->max_mr_pages = pf->max_mr_pages;
+    s->max_memory = pf->max_memory / FAKERNIC_VF_MEMORY;
+    s->gids = pf->vf_gids;
+    s->mtu_max = pf->mtu_max;
+    s->speed_mbps = pf->speed_mbps;
+    s->dm_size = pf->vf_dm_size;
+    s->dcqcn = pf->dcqcn;
+    s->guest_faults = pf->guest_faults;
+    s->turn_work = pf->turn_work;
+    s->turn_us = pf->turn_us;
+    s->null_writes = pf->null_writes;
+    s->interface_version = pf->interface_version;
+    s->features = pf->features;
+    if (!s->dm_size) {
+        s->features &= ~FAKERNIC_FEATURE_DM;
+    }
+}
+
+static void fakernic_vf_realize(PCIDevice *pci, Error **errp)
+{
+    FakernicState *s = FAKERNIC(pci);
+    FakernicState *pf = FAKERNIC(pcie_sriov_get_pf(pci));
+    const unsigned vf = pcie_sriov_vf_number(pci);
+    g_autofree char *name = fakernic_vf_name(vf);
+
+    if (!fakernic_present(s, errp)) {
+        return;
+    }
+    g_free(s->name);
+    s->name = g_strdup_printf("%s/%s", pf->name, name);
+    if (pf->recorder.path) {
+        s->recorder.path = g_strdup_printf("%s.vf%u", pf->recorder.path, vf);
+    }
+    fakernic_fault_init(s);
+    fakernic_vf_limit(s, pf);
+    eswitch_vf_mac(pf->conf.macaddr.a, vf, s->conf.macaddr.a);
+    fakernic_card_join(pf->card, s, vf + 1);
+    if (!fakernic_init_bars(pci, errp)) {
+        return;
+    }
+    if (!fakernic_init_capabilities(pci, errp)) {
+        fakernic_cleanup_bars(pci);
+        return;
+    }
+    fakernic_hold(s, FAKERNIC_HELD_ABSENT, true);
+}
+
+static void fakernic_vf_exit(PCIDevice *pci)
+{
+    fakernic_exit(pci);
+    g_clear_pointer(&FAKERNIC(pci)->recorder.path, g_free);
+}
+
+/*
+ * The first time that a VF appears it gets its engine and its NIC, so that VFs
+ * without use need little memory. If there is no memory, it stays off the bus.
+ */
+static void fakernic_vf_begin(FakernicState *s)
+{
+    FakernicState *pf = s->card->functions[ESWITCH_PF];
+    Error *error = NULL;
+
+    if (s->nic || (s->held & FAKERNIC_HELD_LEAVING)) {
+        return;
+    }
+    if (!fakernic_init_engine(s, &error)) {
+        error_reportf_err(error, "%s: ", s->name);
+        return;
+    }
+    s->link = pf->link;
+    fakernic_start(s);
+}
+
+/* QEMU resets a VF also when its PF enables or disables it. */
+static void fakernic_reset_hold(Object *obj, ResetType type)
+{
+    FakernicState *s = FAKERNIC(obj);
+
+    if (s->vport != ESWITCH_PF && PCI_DEVICE(s)->enabled) {
+        fakernic_vf_begin(s);
+    }
+    if (!fakernic_is_plugged(s)) {
+        return;
+    }
+    if (s->vport != ESWITCH_PF) {
+        fakernic_appear(s, PCI_DEVICE(s)->enabled);
+    } else {
+        fakernic_card_reset(s->card);
+    }
+    fakernic_reset(s);
 }
 
 static char *fakernic_get_recorder(Object *obj, Error **errp)
@@ -573,6 +859,7 @@ static void fakernic_instance_init(Object *obj)
 /* Frees the name last, because trace events use it until here. */
 static void fakernic_finalize(Object *obj)
 {
+    fakernic_card_leave(FAKERNIC(obj));
     g_free(FAKERNIC(obj)->name);
 }
 
@@ -599,6 +886,13 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_UINT32("mtu-max", FakernicState, mtu_max, 9000),
     DEFINE_PROP_UINT32("speed-mbps", FakernicState, speed_mbps, 100000),
     DEFINE_PROP_SIZE("dm-size", FakernicState, dm_size, 1 * MiB),
+    DEFINE_PROP_UINT32("vfs", FakernicState, vfs, 0),
+    DEFINE_PROP_UINT32("vf-uars", FakernicState, vf_uars, 31),
+    DEFINE_PROP_UINT32("vf-vectors", FakernicState, vf_vectors, 9),
+    DEFINE_PROP_UINT32("vf-max-qp", FakernicState, vf_max_qp, 512),
+    DEFINE_PROP_UINT32("vf-max-mr", FakernicState, vf_max_mr, 4096),
+    DEFINE_PROP_UINT32("vf-gids", FakernicState, vf_gids, 32),
+    DEFINE_PROP_SIZE("vf-dm-size", FakernicState, vf_dm_size, 0),
     DEFINE_PROP_STRING("x-record", FakernicState, recorder.path),
     DEFINE_PROP_BOOL("dcqcn", FakernicState, dcqcn, false),
     DEFINE_PROP_UINT32("turn-us", FakernicState, turn_us, 500),
@@ -651,6 +945,14 @@ static void fakernic_describe_properties(ObjectClass *class)
         { "speed-mbps", "speed of the port in Mbit/s (1 to 4000000): what it "
                         "reports, and where DCQCN starts" },
         { "dm-size", "device memory in bytes (0 to 256M, multiple of 4K)" },
+        { "vfs", "virtual functions (0 to 127)" },
+        { "vf-uars", "doorbell pages of a VF (2 to 65536)" },
+        { "vf-vectors", "MSI-X vectors of a VF (1 to 33)" },
+        { "vf-max-qp", "queue pairs of a VF (power of two, 16 to 65536)" },
+        { "vf-max-mr", "memory keys of a VF (power of two, 16 to 1048576)" },
+        { "vf-gids", "entries of a VF's GID table (1 to 4096)" },
+        { "vf-dm-size", "device memory of a VF in bytes (0 to 256M, multiple "
+                        "of 4K)" },
         { "dcqcn", "slow QPs down when congestion is notified (on or off)" },
         { "turn-us", "time the device works before others get the main loop, "
                      "in microseconds (10 to 1000000)" },
@@ -732,6 +1034,20 @@ static void fakernic_class_init(ObjectClass *class, FakernicClassData *data)
     fakernic_describe_properties(class);
 }
 
+static void fakernic_vf_class_init(ObjectClass *class, FakernicClassData *data)
+{
+    DeviceClass *dc = DEVICE_CLASS(class);
+    PCIDeviceClass *pc = PCI_DEVICE_CLASS(class);
+
+    pc->realize = fakernic_vf_realize;
+    pc->exit = fakernic_vf_exit;
+    pc->device_id = FAKERNIC_PCI_VF_DEVICE_ID;
+    pc->subsystem_id = FAKERNIC_PCI_VF_DEVICE_ID;
+    dc->desc = "fakernic virtual function";
+    /* The PF creates it. */
+    dc->user_creatable = false;
+}
+
 static const TypeInfo fakernic_function_info = {
     .name = TYPE_FAKERNIC_FUNCTION,
     .parent = TYPE_PCI_DEVICE,
@@ -753,10 +1069,17 @@ static const TypeInfo fakernic_info = {
     .class_init = fakernic_class_init,
 };
 
+static const TypeInfo fakernic_vf_info = {
+    .name = TYPE_FAKERNIC_VF,
+    .parent = TYPE_FAKERNIC_FUNCTION,
+    .class_init = fakernic_vf_class_init,
+};
+
 static void fakernic_register_types(void)
 {
     type_register_static(&fakernic_function_info);
     type_register_static(&fakernic_info);
+    type_register_static(&fakernic_vf_info);
 }
 
 type_init(fakernic_register_types)

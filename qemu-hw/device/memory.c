@@ -3,12 +3,14 @@
  * See memory.h.
  */
 #include "qemu/osdep.h"
+#include "card.h"
 #include "memory.h"
 #include "state.h"
 
 bool fakernic_memory_take(FakernicState *s, uint64_t bytes)
 {
-    if (bytes > s->max_memory - s->memory) {
+    if (bytes > s->max_memory - s->memory ||
+        !fakernic_card_take(s->card, bytes)) {
         return false;
     }
     s->memory += bytes;
@@ -19,4 +21,10 @@ void fakernic_memory_give(FakernicState *s, uint64_t bytes)
 {
     assert(bytes <= s->memory);
     s->memory -= bytes;
+    fakernic_card_give(s->card, bytes);
+}
+
+void fakernic_memory_reset(FakernicState *s)
+{
+    fakernic_memory_give(s, s->memory);
 }

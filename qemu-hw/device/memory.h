@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Host memory that the guest can make the device allocate: one account, with
- * the limit of the property max-memory. It has the page lists of regions and
- * rings, and QPs with their send slots. It does not have what is fixed when the
- * device is created (tables, pages of on-demand regions), objects of less than
- * a KiB whose number is limited, and memory of the command under execution.
+ * the limit of the property max-memory. It counts for the card, too. It has
+ * the page lists of regions and rings, and QPs with their send slots. It does
+ * not have what is fixed when the device is created (tables, pages of
+ * on-demand regions), objects of less than a KiB whose number is limited, and
+ * memory of the command under execution.
  */
 #ifndef FAKERNIC_DEVICE_MEMORY_H
 #define FAKERNIC_DEVICE_MEMORY_H
@@ -17,5 +18,8 @@ bool fakernic_memory_take(FakernicState *s, uint64_t bytes)
 
 /* Releases bytes that were accounted. */
 void fakernic_memory_give(FakernicState *s, uint64_t bytes);
+
+/* Releases all: a reset has freed the objects. */
+void fakernic_memory_reset(FakernicState *s);
 
 #endif

@@ -31,7 +31,7 @@ void fakernic_objects_init(FakernicState *s)
     s->qps_cleared = 0;
     s->copying_flows = 0;
     s->mr_pages = 0;
-    s->memory = 0;
+    fakernic_memory_reset(s);
     s->page_request_count = 0;
     s->async_eq = NULL;
     QTAILQ_INIT(&s->async_waiting);

@@ -29,6 +29,7 @@
  *                                 rings, number tables, parsing of frames
  *     dm.c  persist.c             device memory; flushes to persistent memory
  *     dma.c  memory.c             access to guest memory; host memory limit
+ *     card.c                      what PF and VFs share: memory, the switch
  *     queue/interrupt.c           MSI-X
  *     fault/gate.c                fault rules: what they do to an item
  *     fault/effects.c             fault rules: matches, reports, held items
@@ -69,15 +70,18 @@ enum {
     FAKERNIC_HELD_LEAVING = 1 << 3,     /* unplugged */
     FAKERNIC_HELD_FAULT = 1 << 4,       /* a fault rule froze it */
     FAKERNIC_HELD_DEAD = 1 << 5,        /* a fault rule took it off the bus */
+    FAKERNIC_HELD_ABSENT = 1 << 6,      /* a VF that is not enabled */
 };
 
 /*
  * The QOM types. A function is one PCI function of a card and a whole NIC of
- * its own. The abstract type has what all functions have; "fakernic" is the
- * physical function (PF), which users create.
+ * its own. The abstract type has what all functions have. "fakernic" is the
+ * physical function (PF), which users create. It creates its virtual functions
+ * (VFs), each of the type "fakernic-vf".
  */
 #define TYPE_FAKERNIC_FUNCTION "fakernic-function"
 #define TYPE_FAKERNIC "fakernic"
+#define TYPE_FAKERNIC_VF "fakernic-vf"
 DECLARE_INSTANCE_CHECKER(FakernicState, FAKERNIC, TYPE_FAKERNIC_FUNCTION)
 
 /* The budget of a turn, and how much of it is used (budget.h). */
@@ -124,13 +128,27 @@ struct FakernicState {
     bool null_writes;           /* for measurements: WRITEs make no packets */
     uint32_t interface_version;
     uint64_t feature_mask;
+    uint32_t vfs;               /* of a PF; the limits of each VF follow */
+    uint32_t vf_uars;
+    uint32_t vf_vectors;
+    uint32_t vf_max_qp;
+    uint32_t vf_max_mr;
+    uint32_t vf_gids;
+    uint64_t vf_dm_size;
 
     /* wiring */
-    NICState *nic;
-    FakernicLink *link;         /* the NIC's backend; NULL: it is a netdev */
+    uint32_t vectors;           /* MSI-X */
+    NICState *nic;              /* NULL: also a VF that was never enabled */
+    FakernicLink *link;         /* the wire, of a card; NULL: it is a netdev */
+    FakernicCard *card;         /* NULL: the card has no VFs */
+    FakernicPort *port;         /* of the card's switch, on the other side */
+    unsigned vport;             /* number of that port; 0: the PF */
+    bool vport_present;         /* as the switch knows it */
+    bool vport_stale;           /* the switch has to be updated */
     NetPacketSent *sent;        /* called when the netdev takes frames again */
     MemoryRegion regs_bar;
     MemoryRegion uar_bar;
+    MemoryRegion msix_bar;      /* of a VF */
     MemoryRegion dm;            /* device memory, within uar_bar */
     uint64_t dm_zeroed;         /* bytes of 'dm' that this reset has zeroed */
     Roce *roce;

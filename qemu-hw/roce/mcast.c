@@ -131,6 +131,16 @@ int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn)
     return FAKERNIC_CMD_OK;
 }
 
+bool roce_mcast_any(const Roce *r)
+{
+    for (uint32_t i = 0; i < r->limits.max_mcast_groups; i++) {
+        if (r->mcast[i].count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- saving and loading -------------------------------------------------- */
 
 static void mcast_group_transfer(RoceStream *s, Roce *r, RoceMcast *group)

@@ -679,6 +679,8 @@ bool roce_gid_get(const Roce *r, uint16_t index, RoceGid *gid);
 int roce_mcast_attach(Roce *r, const uint8_t gid[16], uint32_t qpn);
 /* BAD_ID: the QP is not attached. */
 int roce_mcast_detach(Roce *r, const uint8_t gid[16], uint32_t qpn);
+/* True: a QP is in a group. */
+bool roce_mcast_any(const Roce *r);
 
 /*
  * Sets the largest Ethernet payload of the port, at most 9000. Larger path MTUs

@@ -6,7 +6,7 @@ _fakernic_lab()
     local cur prev words cword
     _init_completion || return
     local machines="-n --arch --image --kernel --initrd --append --root --cpus --cpu-nice
-        --memory --mount --env --qemu --qemu-arg --out --link --netdev --first --mtu --loss --duplicate
+        --vfs --memory --mount --env --qemu --qemu-arg --out --link --netdev --first --mtu --loss --duplicate
         --reorder --corrupt --delay --seed --fault --timeline --pcap --help"
     local i action="" offered=""
 

@@ -496,6 +496,7 @@ HANDED_DOWN = {('clock', 'timer_new_ns'), ('fakernic', 'memory_region_init_io'),
                *(('fakernic', way) for way in (
                    'realize', 'exit', 'config_read', 'config_write', 'phases.hold',
                    'object_property_add_uint32_ptr',
+                   'object_property_add_const_link',
                    'object_class_property_add', 'object_class_property_add_str',
                    'object_class_property_add_bool'))}
 
@@ -517,6 +518,7 @@ PLUGGED = re.compile(r'\bfakernic_(?:is_plugged|enter|is_there)\(')
 # Functions that need not check: the end of the device, QOM's type functions, and a callback
 # of the engine.
 NO_DOORS = ('fakernic_end', 'fakernic_end_some', 'fakernic_exit',
+            'fakernic_vf_exit', 'fakernic_vf_class_init',
             'fakernic_finalize', 'fakernic_function_init',
             'fakernic_instance_init', 'fakernic_function_class_init',
             'fakernic_class_init', 'fakernic_register_types',

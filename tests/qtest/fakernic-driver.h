@@ -184,11 +184,11 @@ static inline void msix_mask(Nic *n, unsigned vector, bool mask)
                  mask ? PCI_MSIX_ENTRY_CTRL_MASKBIT : 0);
 }
 
-static inline void msix_setup(Nic *n)
+/* Unmasks the vectors, which store to guest memory. */
+static inline void msix_aim(Nic *n, unsigned vectors)
 {
     n->msi = mem_alloc(n->m, FAKERNIC_PAGE_SIZE);
-    qpci_msix_enable(n->pci);
-    for (unsigned v = 0; v < FAKERNIC_VECTOR_COUNT; v++) {
+    for (unsigned v = 0; v < vectors; v++) {
         uint64_t entry = msix_entry(n, v);
 
         qtest_writel(n->m->qts, entry + PCI_MSIX_ENTRY_LOWER_ADDR,
@@ -197,6 +197,12 @@ static inline void msix_setup(Nic *n)
         qtest_writel(n->m->qts, entry + PCI_MSIX_ENTRY_DATA, MSI_DATA(v));
         msix_mask(n, v, false);
     }
+}
+
+static inline void msix_setup(Nic *n)
+{
+    qpci_msix_enable(n->pci);
+    msix_aim(n, FAKERNIC_VECTOR_COUNT);
 }
 
 /* Returns whether the vector was raised since the last call. */

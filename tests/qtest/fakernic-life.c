@@ -9,25 +9,8 @@
 
 /* ---- a slot whose power the guest switches ------------------------------- */
 
-#define PORT_SLOT 3
-#define BEHIND_PORT 32          /* bus 1, device 0 */
-#define NATIVE_HOTPLUG \
-    "-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off " \
-    "-device pcie-root-port,id=rp0,chassis=1,addr=03.0 "
 #define SLOT_DEVICE \
     "-device fakernic,id=nic,bus=rp0,mac=" MAC_STRING
-
-/* The root port forwards bus 1 and all of the PCI hole, as after firmware. */
-static void root_port_setup(Machine *m)
-{
-    QPCIDevice *port = qpci_device_find(m->bus, QPCI_DEVFN(PORT_SLOT, 0));
-
-    qpci_device_enable(port);
-    qpci_config_writel(port, PCI_PRIMARY_BUS, 0x00010100);
-    qpci_config_writel(port, PCI_MEMORY_BASE, 0xfeb0e000);
-    qpci_config_writel(port, PCI_PREF_MEMORY_BASE, 0x0000fff0);
-    g_free(port);
-}
 
 static void start_in_slot(Machine *m, Nic *n, const char *wire)
 {
@@ -50,20 +33,6 @@ static void aim_at_slot_power(Nic *n, unsigned vector)
     qtest_writel(n->m->qts, msix_entry(n, vector) + PCI_MSIX_ENTRY_DATA,
                  PCI_EXP_SLTCTL_PWR_OFF | PCI_EXP_SLTCTL_PWR_IND_OFF);
     g_free(port);
-}
-
-static void assert_gone(Machine *m)
-{
-    for (unsigned tries = 0; tries < 5000; tries++) {
-        if (qtest_readl(m->qts, ECAM + (1 << 20)) == 0xffffffff) {
-            main_loop_turns(m, 10);
-            qtest_clock_step(m->qts, 10000000000);
-            main_loop_turns(m, 10);
-            return;
-        }
-        g_usleep(1000);
-    }
-    g_error("the device is still there");
 }
 
 /* A doorbell store unplugs the device, which has more work to do. */

@@ -304,7 +304,8 @@ static void test_properties(void)
         "max-qp=131072", "max-cq=0", "max-srq=0", "max-pd=0", "max-mr=17",
         "max-mr=0", "max-mr-pages=0", "gids=0", "gids=4097", "mtu-max=575",
         "mtu-max=9001", "mac=01:00:00:00:00:00", "uars=x", "nonsense=1",
-        "netdev=none",
+        "netdev=none", "vfs=128",
+        "vfs=1",                /* not on the root bus */
     };
     g_autofree char *bios = machine_bios();
 

@@ -46,6 +46,7 @@ extern const FakernicTest fakernic_registers_tests[],
     fakernic_persist_tests[],
     fakernic_peer_tests[],
     fakernic_link_tests[],
+    fakernic_vf_tests[],
     fakernic_example_tests[],
     fakernic_rates[];           /* measurements: only with -m perf */
 
@@ -226,6 +227,41 @@ static inline unsigned extended_capability(Machine *m, uint64_t config,
         offset = header >> 20;
     }
     return 0;
+}
+
+/* ---- a slot behind a root port ------------------------------------------- */
+
+#define PORT_SLOT 3
+#define BEHIND_PORT 32          /* bus 1, device 0 */
+#define NATIVE_HOTPLUG \
+    "-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off " \
+    "-device pcie-root-port,id=rp0,chassis=1,addr=03.0 "
+
+/* The root port forwards bus 1 and all of the PCI hole, as after firmware. */
+static inline void root_port_setup(Machine *m)
+{
+    QPCIDevice *port = qpci_device_find(m->bus, QPCI_DEVFN(PORT_SLOT, 0));
+
+    qpci_device_enable(port);
+    qpci_config_writel(port, PCI_PRIMARY_BUS, 0x00010100);
+    qpci_config_writel(port, PCI_MEMORY_BASE, 0xfeb0e000);
+    qpci_config_writel(port, PCI_PREF_MEMORY_BASE, 0x0000fff0);
+    g_free(port);
+}
+
+/* The device behind the root port has been unplugged, and QEMU still works. */
+static inline void assert_gone(Machine *m)
+{
+    for (unsigned tries = 0; tries < 5000; tries++) {
+        if (qtest_readl(m->qts, ECAM + (1 << 20)) == 0xffffffff) {
+            main_loop_turns(m, 10);
+            qtest_clock_step(m->qts, 10000000000);
+            main_loop_turns(m, 10);
+            return;
+        }
+        g_usleep(1000);
+    }
+    g_error("the device is still there");
 }
 
 static const uint8_t own_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };

@@ -55,6 +55,7 @@ int main(int argc, char **argv)
         fakernic_persist_tests,
         fakernic_peer_tests,
         fakernic_link_tests,
+        fakernic_vf_tests,
         fakernic_example_tests,
     };
 

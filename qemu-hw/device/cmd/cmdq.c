@@ -11,6 +11,7 @@
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
 #include "../budget.h"
+#include "../card.h"
 #include "../clock.h"
 #include "cmd.h"
 #include "cmdq.h"
@@ -427,6 +428,7 @@ static bool fakernic_cmdq_step(FakernicState *s)
     completion.opcode = q->request.opcode;
     completion.status = v.status;
     completion.detail = cpu_to_le32(v.detail);
+    fakernic_card_update(s);    /* filter, flow rules and groups */
     if (!q->lost && !fakernic_cmdq_complete(s, &completion)) {
         return false;
     }

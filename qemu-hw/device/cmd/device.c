@@ -93,7 +93,7 @@ FakernicVerdict fakernic_run_query_device(FakernicState *s,
     resp->ack_delay = 16;
     resp->port_count = 1;
     resp->max_mtu = fakernic_path_mtu(s->mtu_max);
-    resp->vector_count = FAKERNIC_VECTOR_COUNT;
+    resp->vector_count = s->vectors;
     if (features & FAKERNIC_FEATURE_FLOW) {
         resp->max_flow = cpu_to_le32(FAKERNIC_MAX_FLOW);
     }

@@ -26,7 +26,7 @@ FakernicVerdict fakernic_run_create_eq(FakernicState *s, const void *request,
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_eq_req,
                                log_depth);
     }
-    if (vector >= FAKERNIC_VECTOR_COUNT) {
+    if (vector >= s->vectors) {
         return FAKERNIC_REFUSE(BAD_PARAM, struct fakernic_create_eq_req,
                                vector);
     }

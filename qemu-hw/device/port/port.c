@@ -11,6 +11,7 @@
 #include "qemu/bswap.h"
 #include "net/eth.h"
 #include "../budget.h"
+#include "../card.h"
 #include "../clock.h"
 #include "port.h"
 #include "rss.h"
@@ -99,6 +100,12 @@ void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len)
         s->stats[FAKERNIC_STAT_RX_OVERSIZE]++;
         return;
     }
+    if (fakernic_card_is_copy(s)) {
+        /* The engine would take it for one of its GIDs, whatever its MAC. */
+        fakernic_flow_sniff(s, frame, len);
+        fakernic_port_sort(s, frame, len);
+        return;
+    }
     frame = fakernic_gate_rx(s, frame, &len);
     if (frame) {
         fakernic_port_take(s, frame, len);
@@ -133,9 +140,11 @@ static bool fakernic_port_loop(FakernicState *s, const uint8_t *frame,
     return false;
 }
 
-static RoceTime fakernic_port_patience(const NetClientState *nc)
+static RoceTime fakernic_port_patience(const FakernicState *s)
 {
-    return nc->peer && nc->peer->info->type == NET_CLIENT_DRIVER_HUBPORT ?
+    const NetClientState *wire = fakernic_wire(s)->peer;
+
+    return wire && wire->info->type == NET_CLIENT_DRIVER_HUBPORT ?
            FAKERNIC_HUB_BLOCKED_NS : FAKERNIC_WIRE_BLOCKED_NS;
 }
 
@@ -161,7 +170,7 @@ static void fakernic_port_send(FakernicState *s, const uint8_t *frame,
     /* 0: the netdev has queued the frame, and calls s->sent() later. */
     if (qemu_send_packet_async(nc, frame, len, s->sent) == 0) {
         s->tx_blocked = true;
-        s->tx_blocked_until = fakernic_now() + fakernic_port_patience(nc);
+        s->tx_blocked_until = fakernic_now() + fakernic_port_patience(s);
     }
 }
 
@@ -182,7 +191,7 @@ void fakernic_port_sent(FakernicState *s)
 
 bool fakernic_port_must_wait(FakernicState *s)
 {
-    NetClientState *peer = qemu_get_queue(s->nic)->peer;
+    NetClientState *peer = fakernic_wire(s)->peer;
 
     if (!s->tx_blocked) {
         return false;
@@ -241,6 +250,8 @@ void fakernic_port_reset(FakernicState *s)
     s->port_filter = 0;
     s->port_vlan_strip = false;
     s->port_enabled = true;
+    fakernic_card_mac(s, s->conf.macaddr.a);
     memcpy(s->port_mac, s->conf.macaddr.a, sizeof(s->port_mac));
+    fakernic_card_update(s);
     fakernic_port_set_mtu(s, MIN(FAKERNIC_DEFAULT_MTU, s->mtu_max));
 }

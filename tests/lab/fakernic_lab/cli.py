@@ -189,6 +189,9 @@ def add_machine_options(parser, out=OUT):
                        help="lower the priority of the CPU threads by N, compared "
                        "with the thread that receives frames: shorter latency on "
                        "an idle host, slower machines on a busy one (default: 0)")
+    group.add_argument("--vfs", type=between(0, 127), default=0, metavar="N",
+                       help="virtual functions of each card: a machine enables "
+                       "them by sriov_numvfs in sysfs (default: 0)")
     group.add_argument("--memory", type=between(128, 1 << 20), default=None,
                        metavar="MIB", help="memory of each machine in MiB "
                        "(default: 768, with --image 1024)")
@@ -444,7 +447,7 @@ def lab_arguments(options, count):
                                    "architectures")],
             "out": options.out,
             "mounts": make_mounts(options), "cpus": options.cpus,
-            "cpu_nice": options.cpu_nice,
+            "cpu_nice": options.cpu_nice, "vfs": options.vfs,
             "memory": options.memory,
             "netdev": options.netdev, "first": options.first,
             "mtu": options.mtu, "wire_rules": wire_rules, "pcap": options.pcap,

@@ -294,6 +294,7 @@ class Lab:
     RECORD: each device writes the file "record", for make_timeline().
     SAY: a function that gets a line now and then while the machines boot.
     ROOT: a distribution's tree, in which all commands run (tree.py).
+    VFS: virtual functions that each card has, for the guest to enable.
     """
 
     tree = shell = None         # of --root: the tree, the shell that runs commands
@@ -302,7 +303,7 @@ class Lab:
                  cpus=1, cpu_nice=0, mtu=None, wire_rules=(), pcap=None, environment=None,
                  qemu=None, extra=(), sockets=None, stays=False, wire=None,
                  netdev=None, first=1, faults=(), record=False, say=None,
-                 root=None):
+                 root=None, vfs=0):
         if not 1 <= first <= first + count - 1 <= NODES_MAX:
             raise LabError(f"machines {first} to {first + count - 1}: between "
                            f"1 and {NODES_MAX}")
@@ -335,6 +336,7 @@ class Lab:
         self.options = {"memory": memory, "cpus": cpus, "cpu_nice": cpu_nice,
                         "extra": extra, "stays": stays}
         self.mtu = mtu
+        self.vfs = vfs
         self.faults = list(faults)
         self.record = record
         self.say = say
@@ -443,6 +445,8 @@ class Lab:
         found = {}
         if rules:
             found["x_fault"] = "; ".join(rules)
+        if self.vfs:
+            found["vfs"] = self.vfs
         if self.record:
             found["x_record"] = escaped(*self.records_of(name))
         return found

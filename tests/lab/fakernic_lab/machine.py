@@ -27,6 +27,8 @@ from .qmp import QMP
 
 PORT_NAME = "org.fakernic.lab."
 QEMU_START_S = 30
+# A root port's window for the BARs of 127 VFs. Firmware does not reserve that.
+VFS_WINDOW = ",pref64-reserve=64M"
 KILLED = "was killed, perhaps because this machine has no memory left"
 
 # Makes the kernel print times on its console. If it printed none so far, the script
@@ -210,8 +212,10 @@ class Machine:
     def nic_arguments(nics, ports):
         arguments = []
         for slot in range(1, max(1, len(nics)) + 1) if ports else ():
-            arguments += ["-device", f"pcie-root-port,id=slot{slot},"
-                          f"chassis={slot},slot={slot}"]
+            port = f"pcie-root-port,id=slot{slot},chassis={slot},slot={slot}"
+            if nics and "vfs" in nics[slot - 1].properties:
+                port += VFS_WINDOW
+            arguments += ["-device", port]
         for index, nic in enumerate(nics):
             arguments += nic.arguments(index, ports and f"slot{index + 1}")
         return arguments

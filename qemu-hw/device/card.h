@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The card: what a PF and its VFs share. It has one limit of host memory, and
+ * the embedded switch (../eswitch/eswitch.h) with its net clients:
+ *
+ *     PF's NIC  VF 0's NIC  ...                     functions
+ *        |          |
+ *     port 0     port 1     ...                     net backends
+ *        +----------+---- switch ---- uplink        a NIC, as QEMU sees it
+ *                                        |
+ *                                   netdev or link
+ *
+ * A card without VFs has none of it, and FakernicState.card is NULL: its NIC is
+ * the netdev's peer. Each function holds a reference to its card, because an
+ * unplug ends functions in any order. doors.c has the callbacks.
+ *
+ * A frame that a function receives may be a DMA to a register of another one,
+ * and so change settings while the switch is on the stack. Such changes wait
+ * until the switch has returned.
+ */
+#ifndef FAKERNIC_DEVICE_CARD_H
+#define FAKERNIC_DEVICE_CARD_H
+
+#include "common.h"
+#include "net/net.h"
+#include "../eswitch/eswitch.h"
+#include "../link/link.h"
+
+/* The switch's port of a function: the net backend of the function's NIC. */
+struct FakernicPort {
+    NetClientState nc;
+    FakernicState *function;
+    FakernicCard *card;
+    NICConf conf;               /* of the function's NIC */
+    bool copy;                  /* the frame being delivered is a copy */
+};
+
+struct FakernicCard {
+    unsigned users;             /* functions with a reference */
+    unsigned vfs;
+    uint64_t max_memory;        /* of all functions together, in bytes */
+    uint64_t memory;            /* in use */
+    ESwitch *eswitch;
+    unsigned depth;             /* calls of the switch on the stack */
+    bool stale;                 /* a change waits for the switch to return */
+    bool uplink_stale;          /* it is one of the uplink's link */
+    bool defaults_wanted;       /* it is a reset of the PF */
+    NICState *uplink;           /* NULL: unplugged */
+    MemReentrancyGuard guard;   /* of the uplink's NIC */
+    FakernicLink *link;         /* the uplink's backend; NULL: a netdev */
+    NetPacketSent *sent;        /* the wire takes frames again */
+    NetPacketSent *taken;       /* a function takes frames again */
+    QEMUTimer *timer;           /* for frames that wait for a rate */
+    FakernicState *functions[ESWITCH_VFS_MAX + 1];      /* by vport */
+};
+
+/*
+ * Creates the card of a PF with VFs, and its switch. The PF has its address.
+ * NULL: out of memory.
+ */
+FakernicCard *fakernic_card_new(FakernicState *pf);
+
+/* Makes 's' a function of the card, as this vport. */
+void fakernic_card_join(FakernicCard *card, FakernicState *s, unsigned vport);
+
+/* The function no longer exists. The last one frees the card. */
+void fakernic_card_leave(FakernicState *s);
+
+/* Creates the port of a function, whose NIC is created with port->conf. */
+void fakernic_card_open_port(FakernicState *s, NetClientInfo *info);
+
+/*
+ * Deletes the port of a function whose NIC has been deleted; with the PF's, the
+ * uplink and its link. Does nothing without a card.
+ */
+void fakernic_card_close_port(FakernicState *s);
+
+/*
+ * Passes to the switch what it knows of a function: whether the function is
+ * present, its address and its filter. To be called when these have changed;
+ * does nothing if they have not, or without a card.
+ */
+void fakernic_card_update(FakernicState *s);
+
+/* A reset of the PF sets the settings of all VFs to their defaults. 'card' may
+ * be NULL. */
+void fakernic_card_reset(FakernicCard *card);
+
+/* The link of the uplink's NIC has changed. */
+void fakernic_card_link_changed(FakernicCard *card);
+
+/* The address with which a function starts; false: its own one. */
+bool fakernic_card_mac(const FakernicState *s, uint8_t mac[6]);
+
+/*
+ * A frame from the function of a port. False: it has to wait, and stays with
+ * the net layer.
+ */
+bool fakernic_card_from_function(FakernicPort *port, const uint8_t *frame,
+                                 size_t len);
+
+/* A frame from the wire. */
+void fakernic_card_from_wire(FakernicCard *card, const uint8_t *frame,
+                             size_t len);
+
+/* The function or the wire behind a vport takes frames again. */
+void fakernic_card_ready(FakernicCard *card, unsigned vport);
+
+/* The timer has fired. */
+void fakernic_card_tick(FakernicCard *card);
+
+/* True: the engine must not see the frame that the function is receiving. */
+bool fakernic_card_is_copy(const FakernicState *s);
+
+/* The net client whose peer is the wire. */
+NetClientState *fakernic_wire(const FakernicState *s);
+
+/* Accounts memory of a function; false: the card's limit would be exceeded. */
+bool fakernic_card_take(FakernicCard *card, uint64_t bytes);
+
+/* Releases memory of a function. 'card' may be NULL, also above. */
+void fakernic_card_give(FakernicCard *card, uint64_t bytes);
+
+#endif

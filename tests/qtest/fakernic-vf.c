@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Virtual functions: their PCI side, RDMA between the functions of a card and
+ * with the wire, and what VF Enable, resets and an unplug do to them.
+ */
+#include "qemu/osdep.h"
+#include "fakernic-setup.h"
+
+#define BUS1        (ECAM + (1 << 20))
+#define PF_CONFIG   BUS1
+/* The BARs of all VFs, inside the root port's window. */
+#define VF_REGS     0xf0000000u
+#define VF_MSIX     0xf1000000u
+#define VF_UAR      0xf4000000u
+#define VF_UAR_SIZE (32 * FAKERNIC_PAGE_SIZE)
+#define VF_VECTORS  9
+#define VF_ENABLE   (PCI_SRIOV_CTRL_VFE | PCI_SRIOV_CTRL_MSE | \
+                     PCI_SRIOV_CTRL_ARI)
+
+/* ---- a card with VFs ----------------------------------------------------- */
+
+/* A function with what it needs for RDMA. Number 0 is the PF, n + 1 VF n. */
+typedef struct Function {
+    Nic n;
+    Setup s;
+    uint8_t mac[6];
+    uint8_t gid[16];
+} Function;
+
+typedef struct Card {
+    Machine m;
+    unsigned sriov;             /* offset of the capability */
+    Function pf;
+} Card;
+
+static void function_mac(Function *f)
+{
+    const uint64_t mac = reg_read(&f->n, FAKERNIC_REG_MAC_LO) |
+                         (uint64_t)reg_read(&f->n, FAKERNIC_REG_MAC_HI) << 32;
+
+    for (unsigned i = 0; i < 6; i++) {
+        f->mac[i] = mac >> 8 * i;
+    }
+}
+
+/* Brings the function up, with a GID of its own. */
+static void function_up(Function *f, unsigned number)
+{
+    const uint8_t gid[16] = { [10] = 0xff, 0xff, 10, 0, 7, number };
+    struct fakernic_set_gid_req req = gid_req(0, gid);
+
+    nic_bringup(&f->n);
+    setup(&f->n, &f->s);
+    function_mac(f);
+    memcpy(f->gid, gid, sizeof(gid));
+    memcpy(req.mac, f->mac, sizeof(req.mac));
+    assert_status(CMD(&f->n, SET_GID, req), OK);
+}
+
+static void card_find(Card *c)
+{
+    ecam_enable(&c->m);
+    root_port_setup(&c->m);
+    nic_find(&c->pf.n, &c->m, BEHIND_PORT);
+    c->sriov = extended_capability(&c->m, PF_CONFIG, PCI_EXT_CAP_ID_SRIOV);
+    g_assert_cmphex(c->sriov, !=, 0);
+}
+
+static void card_start(Card *c, const char *options)
+{
+    machine_start(&c->m, NATIVE_HOTPLUG "-device fakernic,id=nic,bus=rp0,"
+                  "mac=" MAC_STRING "%s", options);
+    card_find(c);
+}
+
+static void card_stop(Card *c)
+{
+    g_free(c->pf.n.pci);
+    machine_stop(&c->m);
+}
+
+static void sriov_write(Card *c, unsigned place, uint32_t value)
+{
+    qtest_writel(c->m.qts, PF_CONFIG + c->sriov + place, value);
+}
+
+static void vf_bar(Card *c, unsigned bar, uint32_t address)
+{
+    sriov_write(c, PCI_SRIOV_BAR + 4 * bar, address);
+    sriov_write(c, PCI_SRIOV_BAR + 4 * bar + 4, 0);
+}
+
+static void vfs_control(Card *c, uint16_t control)
+{
+    qtest_writew(c->m.qts, PF_CONFIG + c->sriov + PCI_SRIOV_CTRL, control);
+}
+
+static void vfs_enable(Card *c, unsigned count)
+{
+    qtest_writew(c->m.qts, PF_CONFIG + c->sriov + PCI_SRIOV_NUM_VF, count);
+    vf_bar(c, FAKERNIC_BAR_REGS, VF_REGS);
+    vf_bar(c, FAKERNIC_BAR_MSIX, VF_MSIX);
+    vf_bar(c, FAKERNIC_BAR_UAR, VF_UAR);
+    vfs_control(c, VF_ENABLE);
+}
+
+static void vfs_disable(Card *c)
+{
+    vfs_control(c, 0);
+}
+
+static uint64_t vf_config(unsigned vf)
+{
+    return BUS1 + ((uint64_t)(vf + 1) << 12);
+}
+
+/* A disabled function does not answer. */
+static bool vf_exists(Card *c, unsigned vf)
+{
+    return qtest_readl(c->m.qts, vf_config(vf) + PCI_CLASS_REVISION) !=
+           0xffffffff;
+}
+
+static void vf_command(Nic *n)
+{
+    qpci_config_writew(n->pci, PCI_COMMAND,
+                       PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
+}
+
+/* A driver finds a VF by its PF, because it reads no ids of its own. */
+static void vf_find(Card *c, Function *f, unsigned vf)
+{
+    Nic *n = &f->n;
+
+    memset(f, 0, sizeof(*f));
+    n->m = &c->m;
+    n->pci = g_new0(QPCIDevice, 1);
+    n->pci->bus = c->m.bus;
+    n->pci->devfn = (BEHIND_PORT << 3) + vf + 1;
+    vf_command(n);
+    n->regs.addr = VF_REGS + vf * FAKERNIC_BAR_REGS_SIZE;
+    n->uar.addr = VF_UAR + vf * VF_UAR_SIZE;
+    n->pci->msix_table_bar.addr = VF_MSIX + vf * FAKERNIC_PAGE_SIZE;
+}
+
+static void vf_msix(Nic *n)
+{
+    const uint8_t msix = qpci_find_capability(n->pci, PCI_CAP_ID_MSIX, 0);
+
+    qpci_config_writew(n->pci, msix + PCI_MSIX_FLAGS, PCI_MSIX_FLAGS_ENABLE);
+    n->pci->msix_enabled = true;
+    msix_aim(n, VF_VECTORS);
+}
+
+static void vf_up(Card *c, Function *f, unsigned vf)
+{
+    vf_find(c, f, vf);
+    vf_msix(&f->n);
+    function_up(f, vf + 1);
+}
+
+/* ---- RDMA between functions ---------------------------------------------- */
+
+typedef struct Connection {
+    Function *side[2];
+    Qp qp[2];
+} Connection;
+
+static void functions_connect(Connection *t, Function *a, Function *b)
+{
+    t->side[0] = a;
+    t->side[1] = b;
+    for (unsigned i = 0; i < 2; i++) {
+        Function *f = t->side[i];
+
+        qp_create(&f->n, &t->qp[i], FAKERNIC_QP_RC, f->s.pd, &f->s.cq, 0);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        rc_connect(&t->side[i]->n, t->qp[i].qpn, t->qp[!i].qpn,
+                   t->side[!i]->gid, t->side[!i]->mac);
+    }
+}
+
+static void post_write(Connection *t, uint32_t length)
+{
+    Function *from = t->side[0], *to = t->side[1];
+    Wqe wqe = wqe_rdma(&from->s, FAKERNIC_SQ_RDMA_WRITE, 0, 32768, length);
+
+    wqe.rdma.rdma.remote_address = LE64(to->s.data + 32768);
+    wqe.rdma.rdma.rkey = LE32(to->s.key);
+    sq_put(&from->n, &t->qp[0], &wqe, sizeof(wqe));
+    sq_ring(&from->n, &t->qp[0]);
+}
+
+/* A WRITE of 4,000 bytes from the first side arrives at the second. */
+static void write_passes(Connection *t)
+{
+    Function *from = t->side[0], *to = t->side[1];
+    uint8_t sent[4000], got[4000];
+    struct fakernic_cqe cqe;
+
+    fill(&from->n, &from->s, 0, sizeof(sent));
+    qtest_memset(to->n.m->qts, to->s.data + 32768, 0, sizeof(got));
+    post_write(t, sizeof(sent));
+    cq_await(&from->n, &from->s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+             FAKERNIC_WC_SUCCESS);
+    qtest_memread(from->n.m->qts, from->s.data, sent, sizeof(sent));
+    qtest_memread(to->n.m->qts, to->s.data + 32768, got, sizeof(got));
+    g_assert_cmpmem(sent, sizeof(sent), got, sizeof(got));
+}
+
+/* ---- tests --------------------------------------------------------------- */
+
+static void test_capabilities(void)
+{
+    static const uint8_t bars[] = { FAKERNIC_BAR_REGS, FAKERNIC_BAR_UAR,
+                                    FAKERNIC_BAR_MSIX };
+    QTestState *q;
+    Card c;
+
+    card_start(&c, ",vfs=8");
+    q = c.m.qts;
+    g_assert_cmpuint(qtest_readw(q, PF_CONFIG + c.sriov + PCI_SRIOV_TOTAL_VF),
+                     ==, 8);
+    g_assert_cmphex(qtest_readw(q, PF_CONFIG + c.sriov + PCI_SRIOV_VF_DID), ==,
+                    FAKERNIC_PCI_VF_DEVICE_ID);
+    g_assert_cmpuint(qtest_readw(q, PF_CONFIG + c.sriov + PCI_SRIOV_VF_OFFSET),
+                     ==, 1);
+    g_assert_cmpuint(qtest_readw(q, PF_CONFIG + c.sriov + PCI_SRIOV_VF_STRIDE),
+                     ==, 1);
+    for (unsigned i = 0; i < ARRAY_SIZE(bars); i++) {
+        g_assert_cmphex(qtest_readl(q, PF_CONFIG + c.sriov + PCI_SRIOV_BAR +
+                                           4 * bars[i]), ==,
+                        PCI_BASE_ADDRESS_MEM_TYPE_64 |
+                            PCI_BASE_ADDRESS_MEM_PREFETCH);
+    }
+    nic_flr(&c.pf.n);           /* QEMU's reset of SR-IOV spares the others */
+    g_assert_cmphex(extended_capability(&c.m, PF_CONFIG, PCI_EXT_CAP_ID_ARI),
+                    !=, 0);
+    vfs_enable(&c, 8);
+    g_assert_cmphex(extended_capability(&c.m, vf_config(7), PCI_EXT_CAP_ID_ARI),
+                    !=, 0);
+    g_assert_cmphex(extended_capability(&c.m, vf_config(7), PCI_EXT_CAP_ID_DSN),
+                    ==, 0);
+    card_stop(&c);
+}
+
+/* Without VFs the card has neither capability. */
+static void test_none(void)
+{
+    Machine m;
+
+    machine_start(&m, NATIVE_HOTPLUG "-device fakernic,bus=rp0");
+    ecam_enable(&m);
+    root_port_setup(&m);
+    g_assert_cmphex(extended_capability(&m, PF_CONFIG, PCI_EXT_CAP_ID_ERR), !=,
+                    0);
+    g_assert_cmphex(extended_capability(&m, PF_CONFIG, PCI_EXT_CAP_ID_SRIOV),
+                    ==, 0);
+    g_assert_cmphex(extended_capability(&m, PF_CONFIG, PCI_EXT_CAP_ID_ARI), ==,
+                    0);
+    machine_stop(&m);
+}
+
+/* Each pair of PF, VF 0 and VF 1 does RDMA, in both directions. */
+static void test_traffic(void)
+{
+    Function vf[2];
+    Connection t[6];
+    Card c;
+
+    card_start(&c, ",vfs=2");
+    function_up(&c.pf, 0);
+    vfs_enable(&c, 2);
+    vf_up(&c, &vf[0], 0);
+    vf_up(&c, &vf[1], 1);
+    g_assert_cmpuint(reg_read(&vf[0].n, FAKERNIC_REG_VECTOR_COUNT), ==,
+                     VF_VECTORS);
+    functions_connect(&t[0], &vf[0], &vf[1]);
+    functions_connect(&t[1], &vf[1], &vf[0]);
+    functions_connect(&t[2], &c.pf, &vf[0]);
+    functions_connect(&t[3], &vf[0], &c.pf);
+    functions_connect(&t[4], &c.pf, &vf[1]);
+    functions_connect(&t[5], &vf[1], &c.pf);
+    for (unsigned i = 0; i < ARRAY_SIZE(t); i++) {
+        write_passes(&t[i]);
+    }
+    g_free(vf[0].n.pci);
+    g_free(vf[1].n.pci);
+    card_stop(&c);
+}
+
+/* A frame of the wire goes to the function with its address, and back. */
+static void test_wire(void)
+{
+    uint8_t frame[64];
+    g_autofree char *options = NULL;
+    Function vf;
+    int fds[2];
+    Qp raw;
+    Card c;
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
+    options = g_strdup_printf(",vfs=1,netdev=n0 -netdev dgram,id=n0,"
+                              "local.type=fd,local.str=%d", fds[1]);
+    card_start(&c, options);
+    close(fds[1]);
+    function_up(&c.pf, 0);
+    vfs_enable(&c, 1);
+    vf_up(&c, &vf, 0);
+    port_up(&vf.n, &vf.s, &raw, 0);
+    frame_make(frame, vf.mac, sizeof(frame));
+    wire_send(fds[0], frame, sizeof(frame));
+    wait_stat(&vf.n, FAKERNIC_STAT_RX_FRAMES, 1);
+    g_assert_cmpuint(nic_stat(&c.pf.n, FAKERNIC_STAT_RX_FRAMES), ==, 0);
+    frame_make(frame, c.pf.mac, sizeof(frame));
+    wire_send(fds[0], frame, sizeof(frame));
+    wait_stat(&c.pf.n, FAKERNIC_STAT_RX_FRAMES, 1);
+    g_assert_cmpuint(nic_stat(&vf.n, FAKERNIC_STAT_RX_FRAMES), ==, 1);
+    close(fds[0]);
+    g_free(vf.n.pci);
+    card_stop(&c);
+}
+
+/* VFs come and go while one of them sends to the PF. */
+static void test_loop(void)
+{
+    Card c;
+
+    card_start(&c, ",vfs=4");
+    function_up(&c.pf, 0);
+    for (unsigned round = 0; round < 40; round++) {
+        Connection t;
+        Function vf;
+
+        vfs_enable(&c, 4);
+        for (unsigned i = 0; i < 4; i++) {
+            g_assert_true(vf_exists(&c, i));
+        }
+        if (round % 8 == 0) {
+            vf_up(&c, &vf, round % 4);
+            functions_connect(&t, &vf, &c.pf);
+            write_passes(&t);
+            post_write(&t, 32000);
+            g_free(vf.n.pci);
+        }
+        vfs_disable(&c);
+        for (unsigned i = 0; i < 4; i++) {
+            g_assert_false(vf_exists(&c, i));
+        }
+    }
+    main_loop_turns(&c.m, 10);
+    card_stop(&c);
+}
+
+/* The reset of a VF is its own affair. */
+static void test_flr_of_vf(void)
+{
+    Function vf[2];
+    Connection t;
+    Card c;
+
+    card_start(&c, ",vfs=2");
+    function_up(&c.pf, 0);
+    vfs_enable(&c, 2);
+    vf_up(&c, &vf[0], 0);
+    vf_up(&c, &vf[1], 1);
+    functions_connect(&t, &vf[1], &c.pf);
+    post_write(&t, 32000);
+    qpci_config_writew(vf[0].n.pci,
+                       qpci_find_capability(vf[0].n.pci, PCI_CAP_ID_EXP, 0) +
+                           PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_BCR_FLR);
+    vf_command(&vf[0].n);
+    nic_await_reset(&vf[0].n);
+    cq_await(&vf[1].n, &vf[1].s.cq, &(struct fakernic_cqe) { 0 },
+             FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    vf_msix(&vf[0].n);
+    function_up(&vf[0], 1);
+    functions_connect(&t, &vf[0], &vf[1]);
+    write_passes(&t);
+    g_free(vf[0].n.pci);
+    g_free(vf[1].n.pci);
+    card_stop(&c);
+}
+
+/* The reset of the PF takes all VFs away; CONTROL.RESET takes none. */
+static void test_reset_of_pf(void)
+{
+    Function vf[2];
+    Connection t;
+    Card c;
+
+    card_start(&c, ",vfs=2");
+    function_up(&c.pf, 0);
+    vfs_enable(&c, 2);
+    vf_up(&c, &vf[0], 0);
+    vf_up(&c, &vf[1], 1);
+    functions_connect(&t, &vf[0], &vf[1]);
+    nic_reset(&c.pf.n);
+    write_passes(&t);
+    nic_flr(&c.pf.n);
+    g_assert_false(vf_exists(&c, 0));
+    g_free(vf[0].n.pci);
+    g_free(vf[1].n.pci);
+    function_up(&c.pf, 0);
+    vfs_enable(&c, 2);
+    vf_up(&c, &vf[0], 0);
+    functions_connect(&t, &c.pf, &vf[0]);
+    write_passes(&t);
+    g_free(vf[0].n.pci);
+    card_stop(&c);
+}
+
+/* All VFs of the largest card answer, each with an address of its own. */
+static void test_all(void)
+{
+    g_autoptr(GHashTable) macs = g_hash_table_new(g_int64_hash, g_int64_equal);
+    uint64_t mac[127];
+    Card c;
+
+    card_start(&c, ",vfs=127");
+    vfs_enable(&c, 127);
+    for (unsigned i = 0; i < 127; i++) {
+        Function vf;
+
+        vf_find(&c, &vf, i);
+        g_assert_cmphex(reg_read(&vf.n, FAKERNIC_REG_MAGIC), ==,
+                        FAKERNIC_MAGIC);
+        mac[i] = reg_read(&vf.n, FAKERNIC_REG_MAC_LO) |
+                 (uint64_t)reg_read(&vf.n, FAKERNIC_REG_MAC_HI) << 32;
+        g_assert_cmphex(mac[i] & 3, ==, 2);     /* local, unicast */
+        g_assert_true(g_hash_table_add(macs, &mac[i]));
+        g_free(vf.n.pci);
+    }
+    vfs_disable(&c);
+    main_loop_turns(&c.m, 10);
+    card_stop(&c);
+}
+
+/* A guest unplugs the card with VFs at work. */
+static void test_unplug(void)
+{
+    QPCIDevice *port;
+    Connection t;
+    Function vf;
+    uint8_t exp;
+    Card c;
+
+    card_start(&c, ",vfs=4");
+    function_up(&c.pf, 0);
+    vfs_enable(&c, 4);
+    vf_up(&c, &vf, 2);
+    functions_connect(&t, &vf, &c.pf);
+    for (unsigned i = 0; i < 8; i++) {
+        post_write(&t, 32000);
+    }
+    port = qpci_device_find(c.m.bus, QPCI_DEVFN(PORT_SLOT, 0));
+    exp = qpci_find_capability(port, PCI_CAP_ID_EXP, 0);
+    qpci_config_writew(port, exp + PCI_EXP_SLTCTL,
+                       PCI_EXP_SLTCTL_PWR_OFF | PCI_EXP_SLTCTL_PWR_IND_OFF);
+    assert_gone(&c.m);
+    /* A card of the same name may take its place. */
+    qtest_qmp_device_add(c.m.qts, "fakernic", "nic",
+                         "{'bus': 'rp0', 'vfs': 2}");
+    g_free(port);
+    g_free(vf.n.pci);
+    card_stop(&c);
+}
+
+static void refused(Machine *m, const char *options, const char *why)
+{
+    QDict *reply = qtest_qmp(
+        m->qts, "{ 'execute': 'human-monitor-command', 'arguments': "
+                "{ 'command-line': %s } }", options);
+    const char *text = qdict_get_str(reply, "return");
+
+    if (!strstr(text, why)) {
+        g_error("%s: %s", options, text);
+    }
+    qobject_unref(reply);
+}
+
+static void test_refused(void)
+{
+    Machine m;
+
+    machine_start(&m, NATIVE_HOTPLUG);
+    refused(&m, "device_add fakernic,bus=rp0,vfs=128",
+            "'vfs' must be 0 to 127, not 128");
+    refused(&m, "device_add fakernic,bus=rp0,vfs=1,vf-max-qp=24",
+            "'vf-max-qp' must be a power of two");
+    refused(&m, "device_add fakernic,bus=rp0,vfs=1,vf-uars=1",
+            "'vf-uars' must be 2 to 65536, not 1");
+    refused(&m, "device_add fakernic,bus=rp0,vfs=1,vf-vectors=34",
+            "'vf-vectors' must be 1 to 33, not 34");
+    refused(&m, "device_add fakernic,bus=rp0,vfs=1,vf-max-mr=8",
+            "'vf-max-mr' must be");
+    refused(&m, "device_add fakernic,bus=rp0,vfs=1,vf-gids=0",
+            "'vf-gids' must be 1 to 4096, not 0");
+    refused(&m, "device_add fakernic,bus=rp0,vfs=1,vf-dm-size=5",
+            "'vf-dm-size' must be a multiple of 4096, not 5");
+    refused(&m, "device_add fakernic-vf,bus=rp0", "pluggable device type");
+    refused(&m, "device_add fakernic-function,bus=rp0",
+            "non-abstract device type");
+    /* Nothing is left of them. */
+    qtest_qmp_device_add(m.qts, "fakernic", "nic", "{'bus': 'rp0', 'vfs': 1}");
+    machine_stop(&m);
+}
+
+/* A VF is queried as a property of its card. */
+static void test_query(void)
+{
+    QDict *reply;
+    Function vf;
+    Card c;
+
+    card_start(&c, ",vfs=2");
+    reply = qtest_qmp(c.m.qts, "{ 'execute': 'x-query-fakernic', 'arguments': "
+                               "{ 'path': '/machine/peripheral/nic/vf[1]' } }");
+    g_assert_nonnull(strstr(qdict_get_str(qdict_get_qdict(reply, "error"),
+                                          "desc"), "never enabled"));
+    qobject_unref(reply);
+    vfs_enable(&c, 2);
+    vf_up(&c, &vf, 1);
+    reply = qtest_qmp(c.m.qts, "{ 'execute': 'x-query-fakernic', 'arguments': "
+                               "{ 'path': '/machine/peripheral/nic/vf[1]' } }");
+    g_assert_true(qdict_haskey(reply, "return"));
+    qobject_unref(reply);
+    g_free(vf.n.pci);
+    card_stop(&c);
+}
+
+const FakernicTest fakernic_vf_tests[] = {
+    { "vf/capabilities", test_capabilities },
+    { "vf/none", test_none },
+    { "vf/traffic", test_traffic },
+    { "vf/wire", test_wire },
+    { "vf/loop", test_loop },
+    { "vf/flr-of-vf", test_flr_of_vf },
+    { "vf/reset-of-pf", test_reset_of_pf },
+    { "vf/all", test_all },
+    { "vf/unplug", test_unplug },
+    { "vf/refused", test_refused },
+    { "vf/query", test_query },
+    { NULL }
+};

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Virtual functions with RDMA, in network namespaces and with another machine."""
+
+import pytest
+
+from fakernic_test import rdma      # first: it sets the path of fakernic_lab
+from fakernic_lab.rdma import GID, GIDS, gid_of
+
+VFS = 8
+IOMMU = ("-device", "intel-iommu,intremap=off")
+pytestmark = pytest.mark.guests(count=2, vfs=VFS, append="intel_iommu=on",
+                                options={"extra": IOMMU})
+
+# Enables {count} VFs, waits for their RDMA devices, and prints "IBDEV NETDEV" of each.
+ENABLE = """
+cd /sys/class/net/{netdev}/device
+[ $(cat sriov_totalvfs) = {total} ] && echo {count} >sriov_numvfs || exit 1
+for vf in $(seq 0 $(({count} - 1))); do
+    for try in $(seq 300); do
+        ls virtfn$vf/infiniband virtfn$vf/net 2>/dev/null | wc -l | grep -q 5 && break
+        sleep 0.1
+    done
+    echo $(ls virtfn$vf/infiniband) $(ls virtfn$vf/net)
+done
+"""
+INSIDE = "ip netns exec {}"
+
+
+class Inside:
+    """A VF that belongs to a network namespace of its guest. It has the addresses
+    of the machine NUMBER."""
+
+    def __init__(self, port, names, space, number):
+        self.vm, self.guest, self.space = port.vm, port.guest, space
+        self.ibdev, self.netdev = names
+        self.ip4 = rdma.NETWORK4 + f".{number}"
+        self.inside = INSIDE.format(space)
+        self.guest.check(f"""
+            set -e
+            ip netns add {space}
+            ip link set {self.netdev} netns {space}
+            rdma dev set {self.ibdev} netns {space}
+            {self.inside} ip link set lo up
+            {self.inside} ip link set {self.netdev} up
+            {self.inside} ip addr add {self.ip4}/24 dev {self.netdev}
+            """, 60)
+        self.guest.write("/tmp/wait_gids", rdma.WAIT_GIDS.format(
+            dev=self.ibdev, count=2))
+        self.guest.check(f"{self.inside} bash /tmp/wait_gids", 60)
+
+    def gid_index(self):
+        """The index of the RoCEv2 GID of the address."""
+        self.guest.write("/tmp/gids", GIDS.format(dev=self.ibdev))
+        wanted = gid_of(f"::ffff:{self.ip4}")
+        return next(int(index) for index, gid, kind in GID.findall(
+            self.guest.check(f"{self.inside} bash /tmp/gids", 60))
+            if gid == wanted and "v2" in kind)
+
+
+class Outside:
+    """A port of the initial namespace, as above."""
+
+    inside = ""
+
+    def __init__(self, port):
+        self.vm, self.guest = port.vm, port.guest
+        self.ibdev, self.ip4 = port.ibdev, port.ip4
+        self.gid_index = port.gid_index
+
+
+@pytest.fixture(name="vfs")
+def enabled_vfs(ports):
+    """[(RDMA device, interface)] of the VFs of the first guest."""
+    port = ports[0]
+    lines = port.guest.check(ENABLE.format(
+        netdev=port.netdev, total=VFS, count=VFS), 100).splitlines()
+    yield [line.split() for line in lines]
+    port.guest.check(f"""
+        ip -all netns delete
+        until rdma system set netns shared; do sleep 0.1; done
+        echo 0 >/sys/class/net/{port.netdev}/device/sriov_numvfs
+        """, 100)
+
+
+def write_passes(server, client):
+    """ib_write_bw and ib_send_lat from the client to the server."""
+    for tool, options in (("ib_write_bw", "-n 50"), ("ib_send_lat", "-n 50")):
+        common = f"-F {options}"
+        rdma.run_pair(
+            server, client,
+            f"{server.inside} {tool} -d {server.ibdev} -x {server.gid_index()} "
+            f"{common}",
+            f"{client.inside} {tool} -d {client.ibdev} -x {client.gid_index()} "
+            f"{common} {server.ip4}",
+            f"{server.inside} ss -Hltn 'sport = :18515' | grep -q .").check()
+
+
+def rping_passes(server, client):
+    common = f"-C 5 -S 64 -V -v -a {server.ip4}"
+    rdma.run_pair(server, client, f"{server.inside} rping -s {common}",
+                  f"{client.inside} rping -c {common}",
+                  f"{server.inside} {rdma.LISTENS_CM}").check()
+
+
+def test_each_vf_has_an_rdma_device(ports, vfs):
+    """sriov_numvfs makes RDMA devices, each in an IOMMU group of its own."""
+    port = ports[0]
+    assert len(vfs) == VFS and len({tuple(names) for names in vfs}) == VFS, vfs
+    assert all(len(names) == 2 for names in vfs), vfs
+    folder = f"/sys/class/net/{port.netdev}/device"
+    groups = port.guest.check(
+        f"readlink {folder}/virtfn*/iommu_group {folder}/iommu_group").split()
+    assert len(set(groups)) == VFS + 1, groups
+    macs = port.guest.check(
+        f"cat {folder}/virtfn*/net/*/address {folder}/net/*/address").split()
+    assert len(set(macs)) == VFS + 1, macs
+
+
+def test_vfs_do_rdma_in_network_namespaces(ports, vfs):
+    """In exclusive mode two namespaces have a VF each. RDMA passes between them,
+    and between them and another machine."""
+    port, other = ports
+    port.guest.check("rdma system set netns exclusive")
+    red = Inside(port, vfs[0], "red", 101)
+    blue = Inside(port, vfs[1], "blue", 102)
+    shown = port.guest.check(f"{red.inside} ibv_devices")
+    assert len(shown.splitlines()) == 3 and red.ibdev in shown, shown
+    counters = port.guest.check(
+        f"{red.inside} ls /sys/class/infiniband/{red.ibdev}/ports/1/hw_counters")
+    assert counters
+    for server, client in ((blue, red), (red, blue), (Outside(other), red),
+                           (blue, Outside(other))):
+        write_passes(server, client)
+        rping_passes(server, client)
+
+
+def test_vfs_come_and_go(ports, vfs):
+    """sriov_numvfs 0 and 8 again, while a VF sends to another machine."""
+    port, other = ports
+    names = vfs[0]
+    for _ in range(3):
+        port.guest.check(f"ip link set {names[1]} up; "
+                         f"ip addr add {rdma.NETWORK4}.111/24 dev {names[1]}")
+        job = port.guest.start(f"ping -f -I {names[1]} {other.ip4}", 60)
+        port.guest.check(
+            f"echo 0 >/sys/class/net/{port.netdev}/device/sriov_numvfs", 60)
+        job.wait()
+        lines = port.guest.check(ENABLE.format(
+            netdev=port.netdev, total=VFS, count=VFS), 100).splitlines()
+        names = lines[0].split()
+    rdma.pingpong("rc", other, port, "-n 50").check()
