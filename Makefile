@@ -11,7 +11,7 @@ BUILD := $(ENTER) ci/build.py
 	test-recipes test-intree test-qemu-versions test-reproductions test-debug-kernel \
 	test-failing soak fuzz \
 	docs documents coverage shell bench bench-compare bench-engine bench-rules \
-	bench-wire \
+	bench-cost bench-wire bench-kvm \
 	root build-qemu build-rdma-core build-driver build-image build-x86_64 build-arm64 build-riscv64 build \
 	packages bundle test-bundle release test-release clean distclean
 
@@ -86,6 +86,9 @@ help:
 	@echo '                     BENCH=--short: most of one; BENCH=--quick: minutes'
 	@echo 'make bench-compare   measure the device of OLD=REV and of this checkout'
 	@echo 'make bench-engine    measure the engine alone: half a minute'
+	@echo 'make bench-cost      count what a message costs: accesses, interrupts, system'
+	@echo '                     calls...: twenty minutes'
+	@echo 'make bench-kvm       measure with KVM, and leave one file to send back: an hour'
 	@echo 'make bench-wire      measure wires between two devices without guests: a minute'
 	@echo 'make bench-rules     what fault rules cost a connection: two minutes'
 	@echo 'make docs            all documents as one site with a search: docs/ of the'
@@ -156,7 +159,7 @@ test-bundle: bundle
 
 # Debian's own QEMU, with the device as its plug-in, if nobody names another: that
 # takes seconds to build, where a whole QEMU takes minutes.
-run shell timeline timeline-cost bench-rules test-many test-packages: export FAKERNIC_QEMU ?= \
+run shell timeline timeline-cost bench-rules bench-cost bench-kvm test-many test-packages: export FAKERNIC_QEMU ?= \
 	/cache/build/qemu-plugin/$(HOST_QEMU)-fakernic
 
 run: root
@@ -309,6 +312,16 @@ bench-engine: root
 bench-wire: root
 	@$(BUILD) qemu
 	@$(ENTER) tests/bench/wire.sh
+
+bench-cost: root
+	@$(BUILD) --together qemu-plugin image
+	@$(ENTER) tests/bench/cost.py $(BENCH)
+
+# Checks first that it can run, because the build takes minutes.
+bench-kvm: root
+	@$(ENTER) tests/bench/kvm.py --check $(BENCH)
+	@$(BUILD) --together qemu-plugin image
+	@$(ENTER) tests/bench/kvm.py $(BENCH)
 
 bench-rules: root
 	@$(BUILD) --together qemu-plugin image

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tests of the benchmark itself, without machines: its rows, parsing of the tools'
-output, the order of a job, its interruption and resumption, and its tables and
-figures. No test judges a time."""
+output, the order of a job, its interruption and resumption, its tables and figures,
+what a message costs, and the file of bench-kvm. No test judges a time."""
 
 import itertools
 import json
 import os
 import signal
+import subprocess
+import sys
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
 import bench
+import cost
+import kvm
 import page
 import pairs
 import plot
@@ -631,3 +635,125 @@ def test_a_figure_has_no_mark_for_what_was_not_measured(tmp_path):
 def test_devices_differ_without_colour():
     shapes = [path for _, _, path in (*plot.MARKS.values(), plot.OTHER)]
     assert len(set(shapes)) == len(shapes)
+
+
+# ---- what a message costs -------------------------------------------------------
+
+PROFILE = """Type               Object  Call site                     Wait Time (s)         Count  Average (us)
+--------------------------------------------------------------------------------------------------
+BQL mutex  0x55d0c8a0d3a0  accel/tcg/cputlb.c:1998            0.01234          5000          2.47
+condvar    0x55d0c8a0e000  util/thread-pool.c:91              9.00000             7       1285.71
+BQL mutex  [           3]  util/main-loop.c:312               0.00345           340         10.15
+mutex      0x55d0c8a0f000  util/async.c:400                   0.00000            12          0.00
+--------------------------------------------------------------------------------------------------
+"""
+CALLS = """    calls syscall
+--------- ----------------
+      412 ppoll
+       17 sendmsg
+--------- ----------------
+      429 total
+"""
+
+
+def test_a_cost_is_the_difference_of_two_runs():
+    few = {"client": {"interrupts": 30, "early": 5}, "server": {"interrupts": 3}}
+    many = {"client": {"interrupts": 130, "late": 50}, "server": {"interrupts": 3}}
+    found = cost.per_message(few, many, 100)
+    assert found["client"] == {"interrupts": 1, "early": -0.05, "late": 0.5}
+    assert found["server"] == {"interrupts": 0}
+
+
+def test_only_the_big_lock_is_counted():
+    assert cost.lock_count(PROFILE) == 5340
+
+
+def test_system_calls_are_read_from_strace():
+    assert cost.calls_in(CALLS) == {"ppoll": 412, "sendmsg": 17}
+
+
+def test_accesses_are_those_of_the_guest():
+    found = cost.accesses({"doorbell-sq": 4, "doorbell-poll": 3, "interrupt": 9,
+                           "dma-read": 7, "msix": 1, "config-load": 2,
+                           "load-0x020": 5, "store-0x05c": 6})
+    assert found["other"] == 14 and found["other load-0x020"] == 5
+    assert [found[name] for name in cost.DOORS] == [4, 0, 0, 3]
+
+
+def test_rows_of_costs():
+    names = [row.name for row in cost.all_rows()]
+    assert len(set(names)) == len(names)
+    assert {"write-8", "write-64", "write-4096", "write-65536", "send-64", "read-64",
+            "atomic-8", "send-ud-lat"} <= set(names)
+    for found in cost.all_rows():
+        for traced in (False, True):
+            few, many = found.rounds(traced)
+            assert 5 <= few < many
+    with pytest.raises(SystemExit, match="no row matches moon"):
+        cost.chosen(["moon"])
+
+
+def test_a_cell_names_what_was_not_counted():
+    found = {"client": {"DMAs": 2.004}, "server": {"DMAs": 1}}
+    assert cost.cell(found, ("DMAs",)) == "2 + 1"
+    assert cost.cell(found, ("system calls",)) == "not counted"
+    assert cost.cell({"client": {"a": -0.01}, "server": {"a": -3}},
+                     ("a",)) == "0 + unclear"
+
+
+def test_the_cost_page_has_what_was_measured():
+    result = json.loads(cost.KEPT.read_text("utf-8"))
+    assert cost.tables(result) in cost.PAGE.read_text("utf-8")
+    assert cost.written(result) == cost.KEPT.read_text("utf-8")
+
+
+# ---- bench-kvm ------------------------------------------------------------------
+
+def kvm_ends(monkeypatch, reason, *words):
+    monkeypatch.setattr(kvm.places, "why_no_kvm", lambda: reason)
+    monkeypatch.setattr(sys, "argv", ["kvm.py", *words])
+    return kvm.main()
+
+
+def test_without_kvm_one_line_says_what_to_do(monkeypatch):
+    with pytest.raises(SystemExit) as ended:
+        kvm_ends(monkeypatch, "there is no /dev/kvm")
+    text = ended.value.code
+    assert "\n" not in text and text.startswith("bench-kvm: there is no /dev/kvm.")
+    assert "BENCH=--tcg" in text
+
+
+@pytest.mark.parametrize("reason, words", [(None, []), ("no KVM", ["--tcg"])])
+def test_check_measures_nothing(monkeypatch, reason, words):
+    monkeypatch.setattr(kvm, "run", None)
+    assert kvm_ends(monkeypatch, reason, "--check", *words) == 0
+
+
+def test_the_kvm_file_has_no_private_words(monkeypatch, tmp_path):
+    """They are removed from texts at any depth, and from names of members."""
+    monkeypatch.setattr(kvm.socket, "gethostname", lambda: "secret-host")
+    monkeypatch.setenv("FAKERNIC_HOST_CACHE", "/home/somebody/.cache/fakernic")
+    monkeypatch.setattr(kvm, "run", lambda tool, options, out: {
+        "exit": 0, "failed": [{"why": "/home/somebody/.cache/fakernic/x: secret-host"}],
+        "secret-host": 3})
+    assert kvm_ends(monkeypatch, "no KVM", "--tcg", "--out", str(tmp_path)) == 0
+    text = (tmp_path / "fakernic-kvm.json").read_text("utf-8")
+    assert "secret-host" not in text and "somebody" not in text
+    found = json.loads(text)
+    assert found["accelerator"] == "tcg" and found["cost.py"][kvm.PRIVATE] == 3
+    assert found["host"]["kernel"] == f"Linux {os.uname().release}"
+
+
+def test_a_tool_that_leaves_nothing_fails_bench_kvm(monkeypatch, tmp_path):
+    monkeypatch.setattr(kvm.subprocess, "run", lambda *_args, **_more:
+                        subprocess.CompletedProcess([], 1))
+    with pytest.raises(SystemExit, match="cost.py ended with 1 and left no result"):
+        kvm_ends(monkeypatch, None, "--out", str(tmp_path))
+
+
+def test_bench_kvm_asks_for_known_rows_and_devices():
+    for options in (kvm.USUAL["bench.py"], kvm.SHORT["bench.py"]):
+        parsed = bench.parse(options)
+        assert rows.chosen_rows(parsed.rows) and parsed.devices
+    for options in (kvm.USUAL["cost.py"], kvm.SHORT["cost.py"]):
+        assert cost.chosen(cost.parse(options).rows)

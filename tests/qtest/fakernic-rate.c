@@ -51,6 +51,7 @@ typedef struct RateLoad {
     unsigned count;             /* QPs */
     unsigned depth;             /* requests of each */
     uint32_t size;              /* payload of a request */
+    double acks;                /* frames from the peer per request, last run */
 } RateLoad;
 
 /* ---- two devices --------------------------------------------------------- */
@@ -237,7 +238,8 @@ static void rate_wait(RateWire *w, unsigned count)
 static double rate_run(RateWire *w, RateLoad *load)
 {
     Nic *n = &w->ends[0].n;
-    uint64_t took[RATE_ENDS];
+    Nic *far = &w->ends[1].n;
+    uint64_t took[RATE_ENDS], frames = nic_stat(far, FAKERNIC_STAT_TX_FRAMES);
 
     for (unsigned i = 0; i < load->count; i++) {
         Qp *qp = &load->qps[i];
@@ -255,6 +257,8 @@ static double rate_run(RateWire *w, RateLoad *load)
     for (unsigned i = 0; i < RATE_ENDS; i++) {
         took[i] = main_cpu_us(&w->ends[i].m) - took[i];
     }
+    frames = nic_stat(far, FAKERNIC_STAT_TX_FRAMES) - frames;
+    load->acks = (double)frames / (load->depth * load->count);
     return (double)load->size * load->depth * load->count /
            MAX(took[0], took[1]);
 }
@@ -290,9 +294,10 @@ static void rate_compare(RateWire *w, const char *name, RateLoad *base,
     ratio = rate_median(ratios);
     least = ratios[0];
     greatest = ratios[RATE_ROUNDS - 1];
-    g_test_message("rate %s: %.1f of %.1f MB/s, %.0f %% (%.0f..%.0f)", name,
-                   rate_median(rates), rate_median(bases), 100 * ratio,
-                   100 * least, 100 * greatest);
+    g_test_message("rate %s: %.1f of %.1f MB/s, %.0f %% (%.0f..%.0f), ACKs per "
+                   "request %.3f (%.3f)", name, rate_median(rates),
+                   rate_median(bases), 100 * ratio, 100 * least, 100 * greatest,
+                   load->acks, base->acks);
 }
 
 /* ---- what is compared ---------------------------------------------------- */
