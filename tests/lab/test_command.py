@@ -468,6 +468,20 @@ def test_qemu_that_does_not_run(tmp_path):
         places.require_device([str(broken)])
 
 
+def test_qemu_without_memory_is_reported_in_one_line(tmp_path):
+    """As with 'ulimit -v': the guest has printed nothing yet."""
+    qemu = script(tmp_path / "qemu", """case "$*" in
+*help*) echo 'name "fakernic"' ;;
+*) echo "qemu: cannot set up guest memory 'ram': Cannot allocate memory" >&2; exit 1 ;;
+esac""")
+    result = fakernic_lab(tmp_path, "run", "-n", "1", "--image", "/etc/hostname", "--qemu",
+                          qemu, "--", "true")
+    line = result.stderr.splitlines()[-1]
+    assert result.returncode == CANNOT and result.stderr.count("node1") == 1, result
+    assert "node1 did not boot: its QEMU ended with 1: qemu: cannot set up" in line, result
+    assert "run fewer (-n)" in line, result
+
+
 def test_foreign_folder_is_not_emptied(tmp_path):
     (tmp_path / "precious").write_text("", encoding="utf-8")
     with pytest.raises(LabError, match="holds other things"):

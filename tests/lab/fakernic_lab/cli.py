@@ -3,6 +3,7 @@
 
 import argparse
 import atexit
+import errno
 import os
 import shlex
 import signal
@@ -642,7 +643,9 @@ def main(arguments=None):
         return CODE_CANNOT
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        say(f"{where}{error.strerror or error}")
+        advice = (": free some space, or choose another --out"
+                  if error.errno == errno.ENOSPC else "")
+        say(f"{where}{error.strerror or error}{advice}")
         return CODE_CANNOT
     except (QMPError, LookupError, ValueError) as error:
         say(f"{type(error).__name__}: {error}")

@@ -6,6 +6,7 @@ the guest, "qemu.log" the output of QEMU with its trace events. QEMU receives bo
 as open files.
 """
 
+import errno
 import os
 import shutil
 import signal
@@ -30,6 +31,7 @@ QEMU_START_S = 30
 # A root port's window for the BARs of 127 VFs. Firmware does not reserve that.
 VFS_WINDOW = ",pref64-reserve=64M"
 KILLED = "was killed, perhaps because this machine has no memory left"
+NO_MEMORY = ": give the machines less (--memory), run fewer (-n), or raise 'ulimit -v'"
 
 # Makes the kernel print times on its console. If it printed none so far, the script
 # prints the log, which has the times of the lines that are already there.
@@ -316,6 +318,11 @@ class Machine:
             words = self.console.trouble() or self.console.tail()
             how = (KILLED if self.exitcode == -signal.SIGKILL else
                    f"ended with {self.exitcode}")
+            if not words.strip():
+                said = " ".join(self.qemu_log(2000).split())
+                advice = NO_MEMORY if os.strerror(errno.ENOMEM) in said else ""
+                raise GuestCrashed(f"{self.name} did not boot: its QEMU {how}: "
+                                   f"{said}{advice}")
             raise GuestCrashed(
                 f"{self.name} is lost: its QEMU {how}\n"
                 f"{self.qemu_log(2000)}the end of its console:\n{words}")
