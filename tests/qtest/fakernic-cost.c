@@ -1563,23 +1563,6 @@ static void test_cost_queries(Rig *r)
 /* For small objects, and for memory that the allocator cannot reuse. */
 #define COST_MEMORY_SLACK (24u << 20)
 
-/* Anonymous memory of the QEMU process, in bytes. */
-static uint64_t cost_rss(Nic *n)
-{
-    g_autofree char *path = g_strdup_printf("/proc/%d/status",
-                                            (int)qtest_pid(n->m->qts));
-    g_autofree char *status = NULL;
-    const char *line;
-
-    g_assert_true(g_file_get_contents(path, &status, NULL, NULL));
-    line = strstr(status, "RssAnon:");
-    if (!line) {
-        line = strstr(status, "VmRSS:");
-    }
-    g_assert_nonnull(line);
-    return strtoull(strchr(line, ':') + 1, NULL, 10) * 1024;
-}
-
 /* Repeats a command that creates an object until the device refuses. Returns
  * the number of objects. */
 static unsigned cost_create_all(Nic *n, uint16_t opcode, const void *req,
@@ -1631,7 +1614,7 @@ static void test_cost_memory(void)
 
     cost_start(&m, &n, ",max-memory=64M");
     large.pages = cost_list(&m, 1u << 20);
-    before = cost_rss(&n);
+    before = anonymous_memory(&n);
     for (unsigned round = 0; round < 3; round++) {
         uint64_t taken;
         unsigned regions, qps;
@@ -1651,7 +1634,7 @@ static void test_cost_memory(void)
         regions += cost_create_all(&n, FAKERNIC_CMD_CREATE_MR, &small,
                                    sizeof(small));
         qps += cost_create_all(&n, FAKERNIC_CMD_CREATE_QP, &qp, sizeof(qp));
-        taken = cost_rss(&n) - MIN(before, cost_rss(&n));
+        taken = anonymous_memory(&n) - MIN(before, anonymous_memory(&n));
         g_test_message("%u regions, %u QPs: %" PRIu64 " KiB taken of %u",
                        regions, qps, taken / 1024, COST_MEMORY / 1024);
         g_assert_cmpuint(regions + qps, >, round == 1 ? 100 : 7);
@@ -1697,21 +1680,21 @@ static void test_cost_sends(void)
         qtest_memwrite(m.qts, queue_entry(&sq, i * COST_INLINE_BBS), &write,
                        sizeof(write));
     }
-    before = cost_rss(&n);
+    before = anonymous_memory(&n);
     while (cmd(&n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req), &qpn[count],
                sizeof(qpn[0])) == FAKERNIC_CMD_OK) {
         qpn[count] = le32_to_cpu(qpn[count]);
         rc_connect(&n, qpn[count], 77, peer_gid, peer_mac);
         count++;
     }
-    made = cost_rss(&n) - before;
+    made = anonymous_memory(&n) - before;
     for (unsigned i = 0; i < count; i++) {
         since = main_cpu_us(&m);
         ring(&n, 0, FAKERNIC_DOORBELL_SQ,
              doorbell(qpn[i], COST_INLINES * COST_INLINE_BBS));
     }
     monitor_must_answer(&m, "as many sends as there can be", since);
-    taken = cost_rss(&n) - before;
+    taken = anonymous_memory(&n) - before;
     g_test_message("%u QPs: %" PRIu64 " KiB, and with their sends %" PRIu64
                    " KiB of %u", count, made / 1024, taken / 1024,
                    COST_MEMORY / 1024);
@@ -1750,17 +1733,17 @@ static void test_cost_deferred_memory(void)
     setup(&n, &s);
     large.pages = cost_list(&m, 1u << 20);
     large.pdn = LE32(s.pd);
-    before = cost_rss(&n);
+    before = anonymous_memory(&n);
     for (unsigned round = 0; round < COST_REGION_ROUNDS; round++) {
         for (unsigned i = 0; i < COST_LARGE; i++) {
             keys[i] = cmd_create(&n, FAKERNIC_CMD_CREATE_MR, &large,
                                  sizeof(large));
         }
-        most = MAX(most, cost_rss(&n));
+        most = MAX(most, anonymous_memory(&n));
         for (unsigned i = 0; i < COST_LARGE; i++) {
             assert_status(cmd_id(&n, FAKERNIC_CMD_DESTROY_MR, keys[i]), OK);
         }
-        most = MAX(most, cost_rss(&n));
+        most = MAX(most, anonymous_memory(&n));
     }
     g_test_message("%u regions of 4 GiB, %u times: %" PRIu64 " KiB taken of %u",
                    COST_LARGE, COST_REGION_ROUNDS, (most - before) / 1024,
@@ -1775,7 +1758,7 @@ static void test_cost_deferred_memory(void)
     memset(&req.sq_pages, 0, sizeof(req.sq_pages));
     memset(&req.rq_pages, 0, sizeof(req.rq_pages));
     qps = cost_create_all(&n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req));
-    most = cost_rss(&n) - MIN(before, cost_rss(&n));
+    most = anonymous_memory(&n) - MIN(before, anonymous_memory(&n));
     g_test_message("%u QPs: %" PRIu64 " KiB taken of %u", qps, most / 1024,
                    COST_MEMORY / 1024);
     g_assert_cmpuint(qps, >, 20000);
@@ -1809,7 +1792,7 @@ static void test_cost_uncounted_objects(Rig *r)
     cq.eqn = LE32(r->s.eq.id);
     srq.pages = queue_alloc(&r->n, &ring, 4, 6);
     srq.pdn = LE32(r->s.pd);
-    before = cost_rss(&r->n);
+    before = anonymous_memory(&r->n);
     count += cost_create_all(&r->n, FAKERNIC_CMD_CREATE_CQ, &cq, sizeof(cq));
     count += cost_create_all(&r->n, FAKERNIC_CMD_CREATE_SRQ, &srq, sizeof(srq));
     count += cost_create_all(&r->n, FAKERNIC_CMD_CREATE_EQ, &eq, sizeof(eq));
@@ -1818,7 +1801,7 @@ static void test_cost_uncounted_objects(Rig *r)
     for (unsigned i = 0; i < ARRAY_SIZE(plain); i++) {
         count += cost_create_all(&r->n, plain[i], NULL, 0);
     }
-    taken = cost_rss(&r->n) - before;
+    taken = anonymous_memory(&r->n) - before;
     g_test_message("%u objects: %" PRIu64 " KiB taken", count, taken / 1024);
     g_assert_cmpuint(count, >, 13000);
     /* The objects must have used memory. */
@@ -1843,9 +1826,9 @@ static uint64_t cost_idle(Nic *n)
     uint64_t without;
 
     machine_start(&m, "%s", "");
-    without = cost_rss(&none);
+    without = anonymous_memory(&none);
     machine_stop(&m);
-    return cost_rss(n) - MIN(without, cost_rss(n));
+    return anonymous_memory(n) - MIN(without, anonymous_memory(n));
 }
 
 /* Memory use of idle objects. */
@@ -1867,19 +1850,19 @@ static void test_cost_objects(Rig *r)
     req = cost_qp_req(&r->n, &s, &s.cq);
     region.pages = cost_list(&r->m, COST_GIB_PAGES);
     region.pdn = LE32(s.pd);
-    before = cost_rss(&r->n);
+    before = anonymous_memory(&r->n);
     for (unsigned i = 0; i < COST_CONNECTED; i++) {
         rc_connect(&r->n, cmd_create(&r->n, FAKERNIC_CMD_CREATE_QP, &req,
                                   sizeof(req)), 77, peer_gid, peer_mac);
     }
-    qp = (cost_rss(&r->n) - before) / COST_CONNECTED;
-    before = cost_rss(&r->n);
+    qp = (anonymous_memory(&r->n) - before) / COST_CONNECTED;
+    before = anonymous_memory(&r->n);
     since = main_cpu_us(&r->m);
     for (unsigned i = 0; i < COST_REGIONS; i++) {
         cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &region, sizeof(region));
     }
     since = main_cpu_us(&r->m) - since;
-    gib = (cost_rss(&r->n) - before) / COST_REGIONS;
+    gib = (anonymous_memory(&r->n) - before) / COST_REGIONS;
     g_test_message("idle device %" PRIu64 " KiB, connected QP %" PRIu64
                    " bytes, registered GiB %" PRIu64 " KiB in %" PRIu64
                    " us of the main thread", idle / 1024, qp, gib / 1024,

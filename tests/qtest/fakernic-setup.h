@@ -107,6 +107,23 @@ static inline int64_t unhindered_us(Machine *m)
            (int64_t)(thread_ns("thread-self", true) / 1000);
 }
 
+/* Anonymous memory of the QEMU process, in bytes. */
+static inline uint64_t anonymous_memory(Nic *n)
+{
+    g_autofree char *path = g_strdup_printf("/proc/%d/status",
+                                            (int)qtest_pid(n->m->qts));
+    g_autofree char *status = NULL;
+    const char *line;
+
+    g_assert_true(g_file_get_contents(path, &status, NULL, NULL));
+    line = strstr(status, "RssAnon:");
+    if (!line) {
+        line = strstr(status, "VmRSS:");
+    }
+    g_assert_nonnull(line);
+    return strtoull(strchr(line, ':') + 1, NULL, 10) * 1024;
+}
+
 /*
  * The monitor answers in time while the device works. 'since' is main_cpu_us()
  * before the store that began the work: the monitor waits for the store, too.

@@ -411,14 +411,18 @@ static void test_reset_of_pf(void)
     card_stop(&c);
 }
 
-/* All VFs of the largest card answer, each with an address of its own. */
+#define VF_MEMORY (1u << 20)
+
+/* All VFs of the largest card answer, each with an address of its own, and use
+ * a MiB of QEMU's memory each at most. */
 static void test_all(void)
 {
     g_autoptr(GHashTable) macs = g_hash_table_new(g_int64_hash, g_int64_equal);
-    uint64_t mac[127];
+    uint64_t mac[127], before;
     Card c;
 
     card_start(&c, ",vfs=127");
+    before = anonymous_memory(&c.pf.n);
     vfs_enable(&c, 127);
     for (unsigned i = 0; i < 127; i++) {
         Function vf;
@@ -432,8 +436,64 @@ static void test_all(void)
         g_assert_true(g_hash_table_add(macs, &mac[i]));
         g_free(vf.n.pci);
     }
+    g_test_message("a VF: %" PRIu64 " bytes",
+                   (anonymous_memory(&c.pf.n) - before) / 127);
+    g_assert_cmpuint(anonymous_memory(&c.pf.n), <, before + 127 * VF_MEMORY);
     vfs_disable(&c);
     main_loop_turns(&c.m, 10);
+    card_stop(&c);
+}
+
+/* Creates large QPs until the device has no memory for another. */
+static unsigned create_qps(Function *f)
+{
+    const struct fakernic_page_list pages = {
+        .page_count = LE32(8193), .page_shift = FAKERNIC_PAGE_SHIFT,
+    };
+    const struct fakernic_create_qp_req req = {
+        .sq_pages = pages, .rq_pages = pages,
+        .type = FAKERNIC_QP_RC,
+        .sq_log_depth = 16, .rq_log_depth = 16,
+        .rq_log_stride = 9,
+        .pdn = LE32(f->s.pd),
+        .send_cqn = LE32(f->s.cq.id),
+        .recv_cqn = LE32(f->s.cq.id),
+    };
+    struct fakernic_id id;
+    unsigned count = 0;
+    uint8_t status;
+
+    while ((status = cmd(&f->n, FAKERNIC_CMD_CREATE_QP, &req, sizeof(req), &id,
+                         sizeof(id))) == FAKERNIC_CMD_OK) {
+        count++;
+    }
+    assert_status(status, NO_RESOURCE);
+    return count;
+}
+
+/* A VF gets a quarter of the card's memory at most. All functions share the
+ * rest, and a reset gives it back. */
+static void test_memory(void)
+{
+    unsigned quarter, rest;
+    Function vf[2];
+    Card c;
+
+    card_start(&c, ",vfs=2,max-memory=16M");
+    function_up(&c.pf, 0);
+    vfs_enable(&c, 2);
+    vf_up(&c, &vf[0], 0);
+    vf_up(&c, &vf[1], 1);
+    quarter = create_qps(&vf[0]);
+    g_assert_cmpuint(quarter, >, 10);
+    g_assert_cmpuint(create_qps(&vf[1]), ==, quarter);
+    rest = create_qps(&c.pf);
+    g_assert_cmpuint(rest, >=, 2 * quarter - 1);
+    g_assert_cmpuint(rest, <, 2 * (quarter + 2));
+    nic_reset(&vf[0].n);
+    g_assert_cmpuint(create_qps(&c.pf), >=, quarter);
+    g_free(vf[0].n.pci);
+    g_free(vf[1].n.pci);
     card_stop(&c);
 }
 
@@ -523,7 +583,7 @@ static void test_query(void)
     vfs_enable(&c, 2);
     vf_up(&c, &vf, 1);
     reply = qtest_qmp(c.m.qts, "{ 'execute': 'x-query-fakernic', 'arguments': "
-                               "{ 'path': '/machine/peripheral/nic/vf[1]' } }");
+                               "{ 'path': 'nic/vf[1]' } }");
     g_assert_true(qdict_haskey(reply, "return"));
     qobject_unref(reply);
     g_free(vf.n.pci);
@@ -539,6 +599,7 @@ const FakernicTest fakernic_vf_tests[] = {
     { "vf/flr-of-vf", test_flr_of_vf },
     { "vf/reset-of-pf", test_reset_of_pf },
     { "vf/all", test_all },
+    { "vf/memory", test_memory },
     { "vf/unplug", test_unplug },
     { "vf/refused", test_refused },
     { "vf/query", test_query },
