@@ -258,6 +258,12 @@ static uint32_t fakernic_reg_clock_hi(FakernicState *s)
     return s->clock_high;
 }
 
+static uint32_t fakernic_reg_function(FakernicState *s)
+{
+    return s->features & FAKERNIC_FEATURE_FUNCTION ? s->vport | s->vfs << 16
+                                                   : 0;
+}
+
 #define RO(reg, fn) [FAKERNIC_REG_ ## reg / 4] = { #reg, fakernic_reg_ ## fn }
 #define RW(reg, fn) [FAKERNIC_REG_ ## reg / 4] =                             \
     { #reg, fakernic_reg_ ## fn, fakernic_set_ ## fn }
@@ -294,6 +300,7 @@ static const FakernicReg fakernic_regs[FAKERNIC_REG_END / 4] = {
     RO(DM_PAGES, dm_pages),
     RO(CLOCK_LO, clock_lo),
     RO(CLOCK_HI, clock_hi),
+    RO(FUNCTION, function),
 };
 
 #undef RO

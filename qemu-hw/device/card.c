@@ -136,6 +136,43 @@ void fakernic_card_reset(FakernicCard *card)
     }
 }
 
+uint32_t fakernic_card_flags(const FakernicState *s)
+{
+    const ESwitchSettings *set = eswitch_settings(s->card->eswitch, s->vport);
+
+    if (s->vport == ESWITCH_PF) {
+        return 0;
+    }
+    return (set->trust ? FAKERNIC_PORT_FLAG_TRUSTED : 0) |
+           (set->spoof_check ? FAKERNIC_PORT_FLAG_SPOOF_CHECK : 0) |
+           (set->vid ? FAKERNIC_PORT_FLAG_VLAN : 0) |
+           (set->link == FAKERNIC_VPORT_LINK_ENABLE ?
+            FAKERNIC_PORT_FLAG_FORCED_UP : 0) |
+           (set->link == FAKERNIC_VPORT_LINK_DISABLE ?
+            FAKERNIC_PORT_FLAG_FORCED_DOWN : 0);
+}
+
+bool fakernic_card_set(FakernicCard *card, unsigned vport,
+                       const ESwitchSettings *settings)
+{
+    FakernicState *s = card->functions[vport];
+    uint32_t flags = s ? fakernic_card_flags(s) : 0;
+
+    if (card->depth) {
+        return false;
+    }
+    card->depth++;              /* a change of the link calls back */
+    eswitch_set(card->eswitch, vport, settings);
+    card->depth--;
+    if (s && flags != fakernic_card_flags(s) &&
+        s->driver_features & FAKERNIC_FEATURE_FUNCTION) {
+        s->vport_changed = true;
+        fakernic_kick(s);
+    }
+    fakernic_card_settle(card);
+    return true;
+}
+
 bool fakernic_card_mac(const FakernicState *s, uint8_t mac[6])
 {
     if (s->card) {

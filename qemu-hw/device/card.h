@@ -48,6 +48,7 @@ struct FakernicCard {
     NICState *uplink;           /* NULL: unplugged */
     MemReentrancyGuard guard;   /* of the uplink's NIC */
     FakernicLink *link;         /* the uplink's backend; NULL: a netdev */
+    void (*reset)(FakernicState *);     /* of a function: life.h */
     NetPacketSent *sent;        /* the wire takes frames again */
     NetPacketSent *taken;       /* a function takes frames again */
     QEMUTimer *timer;           /* for frames that wait for a rate */
@@ -88,6 +89,16 @@ void fakernic_card_reset(FakernicCard *card);
 
 /* The link of the uplink's NIC has changed. */
 void fakernic_card_link_changed(FakernicCard *card);
+
+/*
+ * Sets the settings of a VF's vport, and notifies the VF. False: the switch is
+ * on the stack, so the caller tries again later.
+ */
+bool fakernic_card_set(FakernicCard *card, unsigned vport,
+                       const ESwitchSettings *settings);
+
+/* vf_flags of QUERY_PORT; 0 in the PF. The function has a card. */
+uint32_t fakernic_card_flags(const FakernicState *s);
 
 /* The address with which a function starts; false: its own one. */
 bool fakernic_card_mac(const FakernicState *s, uint8_t mac[6]);

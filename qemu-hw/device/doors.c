@@ -579,6 +579,7 @@ static void fakernic_uplink_open(FakernicState *pf)
 {
     FakernicCard *card = pf->card;
 
+    card->reset = fakernic_reset;
     card->sent = fakernic_uplink_sent;
     card->taken = fakernic_port_taken;
     card->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, fakernic_rate_timer, pf);

@@ -405,6 +405,9 @@ static uint64_t fakernic_offered(const FakernicState *s)
     if (!s->dm_size) {
         features &= ~FAKERNIC_FEATURE_DM;
     }
+    if (!s->vfs) {
+        features &= ~(FAKERNIC_FEATURE_FUNCTION | FAKERNIC_FEATURE_VPORT);
+    }
     return features;
 }
 
@@ -608,7 +611,7 @@ static void fakernic_vf_limit(FakernicState *s, const FakernicState *pf)
     s->turn_us = pf->turn_us;
     s->null_writes = pf->null_writes;
     s->interface_version = pf->interface_version;
-    s->features = pf->features;
+    s->features = pf->features & ~FAKERNIC_FEATURE_VPORT;
     if (!s->dm_size) {
         s->features &= ~FAKERNIC_FEATURE_DM;
     }

@@ -145,6 +145,7 @@ struct FakernicState {
     unsigned vport;             /* number of that port; 0: the PF */
     bool vport_present;         /* as the switch knows it */
     bool vport_stale;           /* the switch has to be updated */
+    bool vport_changed;         /* the next turn raises PORT_CHANGED */
     NetPacketSent *sent;        /* called when the netdev takes frames again */
     MemoryRegion regs_bar;
     MemoryRegion uar_bar;

@@ -5,6 +5,7 @@
  */
 #include "qemu/osdep.h"
 #include "fakernic-setup.h"
+#include "fakernic/vport.h"
 
 #define BUS1        (ECAM + (1 << 20))
 #define PF_CONFIG   BUS1
@@ -590,6 +591,454 @@ static void test_query(void)
     card_stop(&c);
 }
 
+/* ---- vports -------------------------------------------------------------- */
+
+/* A card on one end of a datagram socket pair, with its PF up. */
+static int vports_start(Card *c, Function *vf, unsigned vfs)
+{
+    g_autofree char *options = NULL;
+    int fds[2];
+
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), ==, 0);
+    options = g_strdup_printf(",vfs=%u,netdev=n0 -netdev dgram,id=n0,"
+                              "local.type=fd,local.str=%d", vfs, fds[1]);
+    card_start(c, options);
+    close(fds[1]);
+    function_up(&c->pf, 0);
+    vfs_enable(c, vfs);
+    for (unsigned i = 0; i < vfs; i++) {
+        vf_up(c, &vf[i], i);
+    }
+    return fds[0];
+}
+
+static void vports_stop(Card *c, Function *vf, unsigned vfs, int wire)
+{
+    for (unsigned i = 0; i < vfs; i++) {
+        g_free(vf[i].n.pci);
+    }
+    close(wire);
+    card_stop(c);
+}
+
+static struct fakernic_set_vport_req vport_req(unsigned vport, uint32_t mask)
+{
+    return (struct fakernic_set_vport_req) {
+        .vport = LE16(vport), .mask = LE32(mask),
+        .settings = { .vlan_proto = LE16(0x8100) },
+    };
+}
+
+static struct fakernic_query_vport_resp vport_query(Card *c, unsigned vport)
+{
+    struct fakernic_id req = { .id = LE32(vport) };
+    struct fakernic_query_vport_resp resp;
+
+    assert_status(cmd(&c->pf.n, FAKERNIC_CMD_QUERY_VPORT, &req, sizeof(req),
+                      &resp, sizeof(resp)), OK);
+    return resp;
+}
+
+static uint64_t vport_stat(Card *c, unsigned vport, unsigned which)
+{
+    struct fakernic_query_vport_stats_req req = {
+        .first = LE16(vport), .counters = LE16(FAKERNIC_VPORT_STAT_COUNT),
+        .length = LE32(8 * FAKERNIC_VPORT_STAT_COUNT),
+        .address = LE64(mem_alloc(&c->m, 4096)),
+    };
+    struct fakernic_query_vport_stats_resp resp;
+    uint64_t value;
+
+    assert_status(cmd(&c->pf.n, FAKERNIC_CMD_QUERY_VPORT_STATS, &req,
+                      sizeof(req), &resp, sizeof(resp)), OK);
+    g_assert_cmpuint(le32_to_cpu(resp.vports), ==, 1);
+    g_assert_cmpuint(le32_to_cpu(resp.counters), ==, FAKERNIC_VPORT_STAT_COUNT);
+    value = qtest_readq(c->m.qts, le64_to_cpu(req.address) + 8 * which);
+    guest_free(&c->m.alloc, le64_to_cpu(req.address));
+    return value;
+}
+
+/* The function sends a raw frame of 64 bytes from its address. */
+static void raw_send(Function *f, Qp *raw, uint8_t *frame)
+{
+    Wqe wqe = wqe_send(&f->s, 0, 64);
+    struct fakernic_cqe cqe;
+
+    qtest_memwrite(f->n.m->qts, f->s.data, frame, 64);
+    sq_put(&f->n, raw, &wqe, sizeof(wqe));
+    sq_ring(&f->n, raw);
+    cq_await(&f->n, &f->s.cq, &cqe, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+}
+
+static const uint8_t elsewhere[6] = { 2, 0, 0, 0, 0, 9 };
+
+static void test_vport_function(void)
+{
+    Function vf[2];
+    Machine m;
+    Card c;
+    Nic n;
+    int wire = vports_start(&c, vf, 2);
+
+    g_assert_cmphex(reg_read(&c.pf.n, FAKERNIC_REG_FUNCTION), ==, 2 << 16);
+    g_assert_cmphex(reg_read(&vf[0].n, FAKERNIC_REG_FUNCTION), ==, 1);
+    g_assert_cmphex(reg_read(&vf[1].n, FAKERNIC_REG_FUNCTION), ==, 2);
+    assert_status(cmd_id(&vf[0].n, FAKERNIC_CMD_QUERY_VPORT, 0), UNSUPPORTED);
+    assert_status(cmd_id(&vf[0].n, FAKERNIC_CMD_RESET_VPORT, 2), UNSUPPORTED);
+    vports_stop(&c, vf, 2, wire);
+    /* Without VFs the card does not offer it. */
+    machine_start(&m, DEVICE);
+    nic_find(&n, &m, SLOT);
+    g_assert_cmphex(reg_read(&n, FAKERNIC_REG_FUNCTION), ==, 0);
+    g_assert_cmphex(nic_offered(&n) & (FAKERNIC_FEATURE_FUNCTION |
+                                        FAKERNIC_FEATURE_VPORT), ==, 0);
+    machine_stop(&m);
+}
+
+static void test_vport_set(void)
+{
+    const struct fakernic_vport_settings all = {
+        .mac = { 2, 1, 1, 1, 1, 1 }, .vid = LE16(4094),
+        .vlan_proto = LE16(0x88a8), .qos = 7,
+        .link = FAKERNIC_VPORT_LINK_ENABLE, .trust = 1, .rss_query = 1,
+        .min_mbps = LE32(40), .max_mbps = LE32(100),
+    };
+    struct fakernic_set_vport_req req = vport_req(2, 0x7f);
+    struct fakernic_query_vport_resp resp;
+    Function vf[2];
+    Card c;
+    int wire = vports_start(&c, vf, 2);
+
+    resp = vport_query(&c, 2);
+    g_assert_cmpuint(resp.settings.spoof_check, ==, 1);
+    g_assert_cmpuint(resp.flags, ==, FAKERNIC_VPORT_PRESENT |
+                     FAKERNIC_VPORT_ENABLED | FAKERNIC_VPORT_LINK_UP);
+    g_assert_cmpmem(resp.permanent_mac, 6, vf[1].mac, 6);
+    g_assert_cmpmem(resp.driver_mac, 6, vf[1].mac, 6);
+    req.settings = all;
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    resp = vport_query(&c, 2);
+    g_assert_cmpmem(&resp.settings, sizeof(all), &all, sizeof(all));
+    /* What the mask does not name stays. */
+    req = vport_req(2, FAKERNIC_VPORT_TRUST);
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    resp = vport_query(&c, 2);
+    g_assert_cmpuint(resp.settings.trust, ==, 0);
+    g_assert_cmpuint(le16_to_cpu(resp.settings.vid), ==, 4094);
+    resp = vport_query(&c, 1);
+    g_assert_cmpuint(le16_to_cpu(resp.settings.vid), ==, 0);
+    resp = vport_query(&c, FAKERNIC_VPORT_UPLINK);
+    g_assert_cmpuint(resp.flags, ==, FAKERNIC_VPORT_PRESENT |
+                     FAKERNIC_VPORT_LINK_UP);
+    vports_stop(&c, vf, 2, wire);
+}
+
+#define REFUSED(vport, bits, code, field, ...) do {                         \
+        req = vport_req(vport, bits);                                       \
+        __VA_ARGS__;                                                        \
+        assert_refused(&c.pf.n, CMD(&c.pf.n, SET_VPORT, req), code,         \
+                       fakernic_set_vport_req, field);                      \
+    } while (0)
+
+static void test_vport_refusals(void)
+{
+    struct fakernic_set_vport_req req;
+    struct fakernic_query_vport_stats_req stats = {
+        .address = LE64(8), .length = LE32(96), .counters = LE16(12),
+    };
+    Function vf[2];
+    Card c;
+    int wire = vports_start(&c, vf, 2);
+
+    REFUSED(0, FAKERNIC_VPORT_TRUST, BAD_ID, vport);
+    REFUSED(3, FAKERNIC_VPORT_TRUST, BAD_ID, vport);
+    REFUSED(FAKERNIC_VPORT_UPLINK, FAKERNIC_VPORT_TRUST, BAD_ID, vport);
+    REFUSED(1, 0x80, BAD_PARAM, mask);
+    REFUSED(1, FAKERNIC_VPORT_MAC, BAD_PARAM, settings.mac,
+            req.settings.mac[0] = 1);
+    REFUSED(1, FAKERNIC_VPORT_VLAN, BAD_PARAM, settings.vid,
+            req.settings.vid = LE16(4095));
+    REFUSED(1, FAKERNIC_VPORT_VLAN, BAD_PARAM, settings.vlan_proto,
+            req.settings.vlan_proto = LE16(0x9100));
+    REFUSED(1, FAKERNIC_VPORT_VLAN, BAD_PARAM, settings.qos,
+            req.settings.qos = 8);
+    REFUSED(1, FAKERNIC_VPORT_LINK, BAD_PARAM, settings.link,
+            req.settings.link = 3);
+    REFUSED(1, FAKERNIC_VPORT_SPOOF_CHECK, BAD_PARAM, settings.spoof_check,
+            req.settings.spoof_check = 2);
+    REFUSED(1, FAKERNIC_VPORT_TRUST, BAD_PARAM, settings.trust,
+            req.settings.trust = 2);
+    REFUSED(1, FAKERNIC_VPORT_RSS_QUERY, BAD_PARAM, settings.rss_query,
+            req.settings.rss_query = 2);
+    REFUSED(1, FAKERNIC_VPORT_RATE, BAD_PARAM, settings.min_mbps,
+            req.settings.min_mbps = LE32(5), req.settings.max_mbps = LE32(4));
+    REFUSED(1, FAKERNIC_VPORT_RATE, BAD_PARAM, settings.min_mbps,
+            req.settings.min_mbps = LE32(UINT32_MAX));
+    REFUSED(1, 0, BAD_RESERVED, rsvd, req.rsvd = LE16(1));
+    REFUSED(1, 0, BAD_RESERVED, settings.rsvd, req.settings.rsvd = 1);
+    assert_refused(&c.pf.n, cmd_id(&c.pf.n, FAKERNIC_CMD_QUERY_VPORT, 3),
+                   BAD_ID, fakernic_id, id);
+    assert_refused(&c.pf.n, cmd_id(&c.pf.n, FAKERNIC_CMD_RESET_VPORT, 0),
+                   BAD_ID, fakernic_id, id);
+    stats.first = LE16(3);
+    assert_refused(&c.pf.n, CMD(&c.pf.n, QUERY_VPORT_STATS, stats), BAD_ID,
+                   fakernic_query_vport_stats_req, first);
+    stats.first = LE16(0);
+    stats.counters = LE16(13);
+    assert_refused(&c.pf.n, CMD(&c.pf.n, QUERY_VPORT_STATS, stats), BAD_PARAM,
+                   fakernic_query_vport_stats_req, counters);
+    stats.counters = LE16(11);
+    assert_refused(&c.pf.n, CMD(&c.pf.n, QUERY_VPORT_STATS, stats), BAD_PARAM,
+                   fakernic_query_vport_stats_req, length);
+    stats.address = LE64(4);
+    assert_refused(&c.pf.n, CMD(&c.pf.n, QUERY_VPORT_STATS, stats), BAD_PARAM,
+                   fakernic_query_vport_stats_req, address);
+    vports_stop(&c, vf, 2, wire);
+}
+
+#undef REFUSED
+
+/* The VF has its administrative address from its next reset on. */
+static void test_vport_mac(void)
+{
+    struct fakernic_set_vport_req req = vport_req(1, FAKERNIC_VPORT_MAC);
+    const uint8_t mac[6] = { 2, 1, 2, 3, 4, 5 };
+    uint8_t permanent[6];
+    Function vf;
+    Card c;
+    int wire = vports_start(&c, &vf, 1);
+
+    memcpy(permanent, vf.mac, 6);
+    memcpy(req.settings.mac, mac, 6);
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    function_mac(&vf);
+    g_assert_cmpmem(vf.mac, 6, permanent, 6);
+    nic_reset(&vf.n);
+    function_mac(&vf);
+    g_assert_cmpmem(vf.mac, 6, mac, 6);
+    memset(req.settings.mac, 0, 6);
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    assert_status(cmd_id(&c.pf.n, FAKERNIC_CMD_RESET_VPORT, 1), OK);
+    nic_await_reset(&vf.n);
+    function_mac(&vf);
+    g_assert_cmpmem(vf.mac, 6, permanent, 6);
+    vports_stop(&c, &vf, 1, wire);
+}
+
+static void test_vport_spoof(void)
+{
+    struct fakernic_set_vport_req req = vport_req(1,
+                                                  FAKERNIC_VPORT_SPOOF_CHECK);
+    uint8_t frame[64], got[128];
+    Function vf[2];
+    Qp raw;
+    Card c;
+    int wire = vports_start(&c, vf, 2);
+
+    port_up(&vf[0].n, &vf[0].s, &raw, 0);
+    frame_make(frame, elsewhere, sizeof(frame));
+    memcpy(frame + 6, vf[1].mac, 6);
+    raw_send(&vf[0], &raw, frame);
+    g_assert_cmpuint(vport_stat(&c, 1, FAKERNIC_VPORT_STAT_TX_SPOOFED), ==, 1);
+    g_assert_cmpuint(vport_stat(&c, 1, FAKERNIC_VPORT_STAT_TX_FRAMES), ==, 0);
+    memcpy(frame + 6, vf[0].mac, 6);
+    raw_send(&vf[0], &raw, frame);
+    g_assert_cmpint(wire_receive(wire, got, sizeof(got)), ==, 64);
+    g_assert_cmpmem(got, 64, frame, 64);
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    memcpy(frame + 6, vf[1].mac, 6);
+    raw_send(&vf[0], &raw, frame);
+    g_assert_cmpint(wire_receive(wire, got, sizeof(got)), ==, 64);
+    g_assert_cmpmem(got, 64, frame, 64);
+    vports_stop(&c, vf, 2, wire);
+}
+
+/* On the wire the VF's frames have the tag of its port VLAN; it sees none. */
+static void test_vport_vlan(void)
+{
+    struct fakernic_set_vport_req req = vport_req(1, FAKERNIC_VPORT_VLAN);
+    uint8_t frame[64], tagged[68], got[128];
+    Connection t;
+    Function vf[2];
+    Qp raw;
+    Card c;
+    int wire = vports_start(&c, vf, 2);
+
+    port_up(&vf[0].n, &vf[0].s, &raw, FAKERNIC_FILTER_BROADCAST);
+    req.settings.vid = LE16(100);
+    req.settings.qos = 2;
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    frame_make(frame, elsewhere, sizeof(frame));
+    memcpy(frame + 6, vf[0].mac, 6);
+    raw_send(&vf[0], &raw, frame);
+    g_assert_cmpint(wire_receive(wire, got, sizeof(got)), ==, 68);
+    g_assert_cmpmem(got + 12, 4, "\x81\x00\x40\x64", 4);
+    g_assert_cmpmem(got + 16, 52, frame + 12, 52);
+    frame_make(tagged, vf[0].mac, sizeof(tagged));
+    wire_send(wire, tagged, sizeof(tagged));
+    memcpy(tagged + 12, "\x81\x00\x00\x64", 4);
+    wire_send(wire, tagged, sizeof(tagged));
+    wait_stat(&vf[0].n, FAKERNIC_STAT_RX_FRAMES, 1);
+    g_assert_cmpuint(nic_stat(&vf[0].n, FAKERNIC_STAT_RX_BYTES), ==, 64);
+    /* RoCEv2, too: both VFs in the VLAN reach each other. */
+    req.vport = LE16(2);
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    functions_connect(&t, &vf[0], &vf[1]);
+    write_passes(&t);
+    vports_stop(&c, vf, 2, wire);
+}
+
+static bool vf_link_up(Function *f, uint32_t flags)
+{
+    struct fakernic_query_port_resp resp;
+
+    assert_status(cmd(&f->n, FAKERNIC_CMD_QUERY_PORT, NULL, 0, &resp,
+                      sizeof(resp)), OK);
+    g_assert_cmphex(le32_to_cpu(resp.vf_flags), ==, flags);
+    return resp.link_up;
+}
+
+/* A link that is up without the uplink, one that follows it, one off. */
+static void test_vport_link(void)
+{
+    struct fakernic_set_vport_req req = vport_req(1, FAKERNIC_VPORT_LINK);
+    const uint32_t spoof = FAKERNIC_PORT_FLAG_SPOOF_CHECK;
+    Connection t;
+    Function vf[3];
+    Card c;
+    int wire = vports_start(&c, vf, 3);
+
+    req.settings.link = FAKERNIC_VPORT_LINK_ENABLE;
+    for (unsigned i = 0; i < 2; i++) {
+        req.vport = LE16(i + 1);
+        assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+        eq_expect(&vf[i].n, &vf[i].s.async, FAKERNIC_EVENT_PORT_CHANGED);
+    }
+    qtest_qmp_assert_success(c.m.qts, "{ 'execute': 'set_link', 'arguments': "
+                                      "{ 'name': 'nic', 'up': false } }");
+    eq_expect(&vf[2].n, &vf[2].s.async, FAKERNIC_EVENT_PORT_ERROR);
+    g_assert_true(vf_link_up(&vf[0], spoof | FAKERNIC_PORT_FLAG_FORCED_UP));
+    g_assert_false(vf_link_up(&vf[2], spoof));
+    functions_connect(&t, &vf[0], &vf[1]);
+    write_passes(&t);
+    qtest_qmp_assert_success(c.m.qts, "{ 'execute': 'set_link', 'arguments': "
+                                      "{ 'name': 'nic', 'up': true } }");
+    eq_expect(&vf[2].n, &vf[2].s.async, FAKERNIC_EVENT_PORT_ACTIVE);
+    req.vport = LE16(3);
+    req.settings.link = FAKERNIC_VPORT_LINK_DISABLE;
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    g_assert_false(vf_link_up(&vf[2], spoof | FAKERNIC_PORT_FLAG_FORCED_DOWN));
+    vports_stop(&c, vf, 3, wire);
+}
+
+static void test_vport_stats(void)
+{
+    const uint8_t all[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+    struct fakernic_query_vport_stats_req req = {
+        .first = LE16(1), .counters = LE16(2), .length = LE32(8 * 2 * 9),
+    };
+    struct fakernic_query_vport_stats_resp resp;
+    uint8_t frame[64];
+    Function vf[2];
+    uint64_t copy;
+    Qp raw[2];
+    Card c;
+    int wire = vports_start(&c, vf, 2);
+
+    port_up(&vf[0].n, &vf[0].s, &raw[0], 0);
+    port_up(&vf[1].n, &vf[1].s, &raw[1], FAKERNIC_FILTER_BROADCAST);
+    frame_make(frame, all, sizeof(frame));
+    memcpy(frame + 6, vf[0].mac, 6);
+    raw_send(&vf[0], &raw[0], frame);
+    frame_make(frame, vf[1].mac, sizeof(frame));
+    memcpy(frame + 6, vf[0].mac, 6);
+    raw_send(&vf[0], &raw[0], frame);
+    g_assert_cmpuint(vport_stat(&c, 1, FAKERNIC_VPORT_STAT_TX_BROADCAST), ==,
+                     1);
+    g_assert_cmpuint(vport_stat(&c, 2, FAKERNIC_VPORT_STAT_RX_BROADCAST), ==,
+                     1);
+    g_assert_cmpuint(vport_stat(&c, FAKERNIC_VPORT_UPLINK,
+                                FAKERNIC_VPORT_STAT_RX_FRAMES), ==, 1);
+    /* Two counters of each vport, no more than there are. */
+    copy = mem_alloc(&c.m, 4096);
+    qtest_memset(c.m.qts, copy, 0x5a, 8 * 2 * 3);
+    req.address = LE64(copy);
+    assert_status(cmd(&c.pf.n, FAKERNIC_CMD_QUERY_VPORT_STATS, &req,
+                      sizeof(req), &resp, sizeof(resp)), OK);
+    g_assert_cmpuint(le32_to_cpu(resp.vports), ==, 2);
+    g_assert_cmpuint(qtest_readq(c.m.qts, copy), ==, 0);
+    g_assert_cmpuint(qtest_readq(c.m.qts, copy + 16), ==, 2);
+    g_assert_cmpuint(qtest_readq(c.m.qts, copy + 24), ==, 128);
+    g_assert_cmphex(qtest_readq(c.m.qts, copy + 32), ==, 0x5a5a5a5a5a5a5a5a);
+    vports_stop(&c, vf, 2, wire);
+}
+
+/* At 100 Mbit/s a frame of 1500 bytes leaves every 120 us, after a burst. */
+static void test_vport_rate(void)
+{
+    struct fakernic_set_vport_req req = vport_req(1, FAKERNIC_VPORT_RATE);
+    const unsigned burst = 9, frames = 20;
+    uint8_t frame[1514];
+    Function vf;
+    Wqe wqe;
+    Qp raw;
+    Card c;
+    int wire = vports_start(&c, &vf, 1);
+
+    req.settings.max_mbps = LE32(100);
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    port_up(&vf.n, &vf.s, &raw, 0);
+    frame_make(frame, elsewhere, sizeof(frame));
+    memcpy(frame + 6, vf.mac, 6);
+    qtest_memwrite(c.m.qts, vf.s.data, frame, sizeof(frame));
+    wqe = wqe_send(&vf.s, 0, sizeof(frame));
+    for (unsigned i = 0; i < frames; i++) {
+        sq_put(&vf.n, &raw, &wqe, sizeof(wqe));
+    }
+    sq_ring(&vf.n, &raw);
+    for (unsigned sent = burst; sent <= frames; sent++) {
+        main_loop_turns(&c.m, 10);
+        g_assert_cmpuint(vport_stat(&c, 1, FAKERNIC_VPORT_STAT_TX_FRAMES), ==,
+                         sent);
+        qtest_clock_step(c.m.qts, 120000);
+    }
+    g_assert_cmpuint(vport_stat(&c, 1, FAKERNIC_VPORT_STAT_TX_WAITED), ==,
+                     frames - burst);
+    vports_stop(&c, &vf, 1, wire);
+}
+
+/* RESET_VPORT resets one VF; an FLR of the PF resets all settings. */
+static void test_vport_resets(void)
+{
+    struct fakernic_set_vport_req req = vport_req(1, FAKERNIC_VPORT_TRUST);
+    Function vf[2];
+    Connection t;
+    Card c;
+    int wire = vports_start(&c, vf, 2);
+
+    req.settings.trust = 1;
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    functions_connect(&t, &vf[1], &c.pf);
+    assert_status(cmd_id(&c.pf.n, FAKERNIC_CMD_RESET_VPORT, 1), OK);
+    nic_await_reset(&vf[0].n);
+    g_assert_cmphex(reg_read(&vf[0].n, FAKERNIC_REG_STATUS), ==,
+                    FAKERNIC_STATUS_READY);
+    write_passes(&t);
+    g_assert_cmpuint(vport_query(&c, 1).settings.trust, ==, 1);
+    g_assert_cmpuint(vport_query(&c, 1).flags & FAKERNIC_VPORT_ENABLED, ==, 0);
+    nic_reset(&c.pf.n);
+    function_up(&c.pf, 0);
+    g_assert_cmpuint(vport_query(&c, 1).settings.trust, ==, 1);
+    vfs_disable(&c);
+    g_assert_cmpuint(vport_query(&c, 1).flags, ==, 0);
+    g_assert_cmpuint(vport_query(&c, 1).settings.trust, ==, 1);
+    assert_status(cmd_id(&c.pf.n, FAKERNIC_CMD_RESET_VPORT, 1), BAD_ID);
+    nic_flr(&c.pf.n);
+    function_up(&c.pf, 0);
+    g_assert_cmpuint(vport_query(&c, 1).settings.trust, ==, 0);
+    vports_stop(&c, vf, 2, wire);
+}
+
 const FakernicTest fakernic_vf_tests[] = {
     { "vf/capabilities", test_capabilities },
     { "vf/none", test_none },
@@ -603,5 +1052,15 @@ const FakernicTest fakernic_vf_tests[] = {
     { "vf/unplug", test_unplug },
     { "vf/refused", test_refused },
     { "vf/query", test_query },
+    { "vport/function", test_vport_function },
+    { "vport/set", test_vport_set },
+    { "vport/refusals", test_vport_refusals },
+    { "vport/mac", test_vport_mac },
+    { "vport/spoof", test_vport_spoof },
+    { "vport/vlan", test_vport_vlan },
+    { "vport/link", test_vport_link },
+    { "vport/stats", test_vport_stats },
+    { "vport/rate", test_vport_rate },
+    { "vport/resets", test_vport_resets },
     { NULL }
 };

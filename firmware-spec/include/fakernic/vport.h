@@ -42,7 +42,7 @@ struct fakernic_set_vport_req {
 	__le16 rsvd;
 	__le32 mask;
 #define FAKERNIC_VPORT_MAC		FAKERNIC_BITS(0, 0)
-#define FAKERNIC_VPORT_VLAN		FAKERNIC_BITS(1, 1) /* proto, qos, too */
+#define FAKERNIC_VPORT_VLAN		FAKERNIC_BITS(1, 1) /* proto, qos */
 #define FAKERNIC_VPORT_LINK		FAKERNIC_BITS(2, 2)
 #define FAKERNIC_VPORT_SPOOF_CHECK	FAKERNIC_BITS(3, 3)
 #define FAKERNIC_VPORT_TRUST		FAKERNIC_BITS(4, 4)

@@ -79,6 +79,8 @@ FakernicCmdFn fakernic_run_nop, fakernic_run_query_device,
     fakernic_run_create_counter, fakernic_run_destroy_counter,
     fakernic_run_set_qp_counter, fakernic_run_query_counter,
     fakernic_run_query_page_requests, fakernic_run_update_pages,
+    fakernic_run_set_vport, fakernic_run_query_vport,
+    fakernic_run_query_vport_stats, fakernic_run_reset_vport,
     fakernic_run_fault, fakernic_run_dump;
 
 #endif

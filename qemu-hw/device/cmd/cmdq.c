@@ -263,20 +263,23 @@ static const FakernicCmd fakernic_commands[] = {
         .rsvd = { RSVD(struct fakernic_dump_req, rsvd) },
     },
     [FAKERNIC_CMD_SET_VPORT] = {
-        "SET_VPORT", NULL, FAKERNIC_FEATURE_VPORT,
+        "SET_VPORT", fakernic_run_set_vport, FAKERNIC_FEATURE_VPORT,
         .request_size = sizeof(struct fakernic_set_vport_req),
         .rsvd = { RSVD(struct fakernic_set_vport_req, rsvd),
                   RSVD(struct fakernic_set_vport_req, settings.rsvd) },
     },
     [FAKERNIC_CMD_QUERY_VPORT] = {
-        "QUERY_VPORT", NULL, FAKERNIC_FEATURE_VPORT, ID_REQUEST,
+        "QUERY_VPORT", fakernic_run_query_vport, FAKERNIC_FEATURE_VPORT,
+        ID_REQUEST,
     },
     [FAKERNIC_CMD_QUERY_VPORT_STATS] = {
-        "QUERY_VPORT_STATS", NULL, FAKERNIC_FEATURE_VPORT,
+        "QUERY_VPORT_STATS", fakernic_run_query_vport_stats,
+        FAKERNIC_FEATURE_VPORT,
         .request_size = sizeof(struct fakernic_query_vport_stats_req),
     },
     [FAKERNIC_CMD_RESET_VPORT] = {
-        "RESET_VPORT", NULL, FAKERNIC_FEATURE_VPORT, ID_REQUEST,
+        "RESET_VPORT", fakernic_run_reset_vport, FAKERNIC_FEATURE_VPORT,
+        ID_REQUEST,
     },
 };
 

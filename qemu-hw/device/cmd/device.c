@@ -9,6 +9,7 @@
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
 #include "net/eth.h"
+#include "../card.h"
 #include "cmd.h"
 #include "../port/port.h"
 #include "../state.h"
@@ -127,6 +128,9 @@ FakernicVerdict fakernic_run_query_port(FakernicState *s, const void *request,
     resp->max_mtu = cpu_to_le32(s->mtu_max);
     resp->min_mtu = cpu_to_le32(FAKERNIC_MIN_MTU);
     resp->bad_pkeys = cpu_to_le32(s->stats[FAKERNIC_STAT_DROP_PKEY]);
+    if (s->driver_features & FAKERNIC_FEATURE_FUNCTION) {
+        resp->vf_flags = cpu_to_le32(fakernic_card_flags(s));
+    }
     return FAKERNIC_VERDICT(FAKERNIC_CMD_OK);
 }
 

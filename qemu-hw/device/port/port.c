@@ -231,6 +231,11 @@ void fakernic_port_events(FakernicState *s)
                        fakernic_port_link_up(s) ? FAKERNIC_EVENT_PORT_ACTIVE :
                        FAKERNIC_EVENT_PORT_ERROR, 0);
     }
+    if (s->vport_changed) {
+        s->vport_changed = false;
+        fakernic_event(s, NULL, &s->device_events, FAKERNIC_EVENT_PORT_CHANGED,
+                       0);
+    }
 }
 
 void fakernic_port_set_mtu(FakernicState *s, uint32_t mtu)
@@ -247,6 +252,7 @@ void fakernic_port_reset(FakernicState *s)
      */
     s->port_qpn = 0;
     s->link_changed = false;
+    s->vport_changed = false;
     s->port_filter = 0;
     s->port_vlan_strip = false;
     s->port_enabled = true;
