@@ -1479,6 +1479,9 @@ static void test_cost_armed(void)
 /* Each access is counted once, under its own name. */
 static void test_cost_activity(void)
 {
+    /* accesses behind the registers */
+    g_autofree char *load = g_strdup_printf("load-0x%03x", FAKERNIC_REG_END);
+    g_autofree char *store = g_strdup_printf("store-0x%03x", FAKERNIC_REG_END);
     Machine m;
     Nic n;
     QDict *did;
@@ -1491,7 +1494,7 @@ static void test_cost_activity(void)
     before = qdict_get_int(did, "load-0x020");
     configured = qdict_get_int(did, "config-load");
     g_assert_cmpint(qdict_get_int(did, "msix"), >, 0);
-    g_assert_false(qdict_haskey(did, "store-0x078"));
+    g_assert_false(qdict_haskey(did, store));
     qobject_unref(did);
     reg_read(&n, FAKERNIC_REG_STATUS);
     reg_read(&n, FAKERNIC_REG_END + 64);
@@ -1502,8 +1505,8 @@ static void test_cost_activity(void)
     qpci_config_readw(n.pci, PCI_COMMAND);
     did = qobject_to(QDict, cost_query(&m, 0, "x-activity"));
     g_assert_cmpint(qdict_get_int(did, "load-0x020"), ==, before + 1);
-    g_assert_cmpint(qdict_get_int(did, "load-0x078"), ==, 1);
-    g_assert_cmpint(qdict_get_int(did, "store-0x078"), ==, 1);
+    g_assert_cmpint(qdict_get_int(did, load), ==, 1);
+    g_assert_cmpint(qdict_get_int(did, store), ==, 1);
     g_assert_cmpint(qdict_get_int(did, "doorbell-poll"), ==, 1);
     g_assert_cmpint(qdict_get_int(did, "doorbell-other"), ==, 1);
     g_assert_cmpint(qdict_get_int(did, "doorbell-load"), ==, 1);
