@@ -100,13 +100,31 @@ struct fakernic_queue_record {
 				 * that the index covers; 0: no stamp
 				 */
 	__le32 rsvd2[4];
-	__le32 device_index;	/* device writes; reserved in version 1 (event
-				 * index for doorbell suppression,
-				 * FAKERNIC_FEATURE_SHADOW_DOORBELL)
+	__le32 device_index;	/* device writes, FEATURE_SHADOW_DOORBELL. SQ:
+				 * event index, FAKERNIC_MUST_RING(). Other
+				 * queues: not used
 				 */
 	__le32 rsvd3[7];
 };
 FAKERNIC_SIZE(struct fakernic_queue_record, 64);
+
+/*
+ * FAKERNIC_FEATURE_SHADOW_DOORBELL: whether the move of a producer index from
+ * 'last' to 'next' crosses the event index. 'last' is the index for which the
+ * host evaluated this before; the host loads the event index once, after a full
+ * barrier that follows its store of 'next' to the record. All are host-order.
+ */
+#define FAKERNIC_MUST_RING(event, last, next) \
+	((__u32)((next) - (event) - 1U) < (__u32)((next) - (last)))
+
+/* An event index at 'last' is crossed, one at 'next' or before 'last' not. */
+_Static_assert(FAKERNIC_MUST_RING(7U, 7U, 8U), "the device sleeps at last");
+_Static_assert(FAKERNIC_MUST_RING(8U, 7U, 10U), "the device sleeps between");
+_Static_assert(!FAKERNIC_MUST_RING(8U, 7U, 8U), "the device has all entries");
+_Static_assert(!FAKERNIC_MUST_RING(6U, 7U, 8U), "the device is awake");
+_Static_assert(!FAKERNIC_MUST_RING(7U, 8U, 8U), "nothing was posted");
+_Static_assert(FAKERNIC_MUST_RING(~0U, ~0U, 0U), "the index wraps");
+_Static_assert(!FAKERNIC_MUST_RING(~0U, 0U, 1U), "awake since before the wrap");
 
 #define FAKERNIC_QUEUE_LOG_DEPTH_MAX	16
 #define FAKERNIC_CQ_LOG_DEPTH_MAX	22	/* with FEATURE_DEEP_CQ */

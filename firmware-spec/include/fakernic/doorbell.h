@@ -17,7 +17,10 @@
 
 #include "base.h"
 
-/* New producer index of a send queue, in basic blocks. */
+/*
+ * New producer index of a send queue, in basic blocks. With
+ * FAKERNIC_FEATURE_SHADOW_DOORBELL only where FAKERNIC_MUST_RING() is true.
+ */
 #define FAKERNIC_DOORBELL_SQ		0x000
 /*
  * Requests one event for the next entry at consumer index ci or later, at once
