@@ -76,6 +76,18 @@ PROTOCOL = (
      ('wqe=1; [wmb]; bell=1', 'a=bell [acq]; b=wqe'), 'a=1 b=0'),
     ('a doorbell follows the index in the record',
      ('record=1; [wmb]; bell=1', 'a=bell [acq]; b=record'), 'a=1 b=0'),
+    # The event index of send queues (data sheet, FAKERNIC_FEATURE_SHADOW_DOORBELL).
+    ('the host sees that the queue sleeps, or the device sees the post',
+     ('record=1; [mb]; a=event', 'event=1; [mb]; b=record'), 'a=0 b=0'),
+    ('an awake device reads a WQE of the provider after the record',
+     ('wqe=1; [wmb]; record=1', 'a=record; [fence_acq]; b=wqe'), 'a=1 b=0'),
+    ('an awake device reads a WQE of the driver after the record',
+     ('wqe=1; [mb]; record=1', 'a=record; [fence_acq]; b=wqe'), 'a=1 b=0'),
+    ('a poller finds the request that was posted without a doorbell',
+     ('pi=1; [wmb]; record=1', 'a=record; [fence_acq]; owner=1',
+      'b=owner; [rmb]; c=pi'), 'a=1 b=1 c=0'),
+    ('the device is done with the record before the host clears it',
+     ('event=1; [fence_rel]; owner=1', 'a=owner; [rmb]; event=2'), 'a=1 event=1'),
     # core/queue.h and the device's queue/ring.c
     ('the driver posts a receive before its index',
      ('slot=1; [mb]; record=1', 'a=record; [fence_acq]; b=slot'), 'a=1 b=0'),
