@@ -106,6 +106,27 @@ static inline void fakernic_uqueue_publish(struct fakernic_queue *queue,
 	fakernic_uqueue_store(queue, index);
 }
 
+/*
+ * Whether the producer index of an SQ crossed the device's event index when it
+ * moved from last to next. Called after fakernic_uqueue_publish(), with
+ * FAKERNIC_FEATURE_SHADOW_DOORBELL.
+ */
+static inline bool fakernic_uqueue_crosses(const struct fakernic_queue *queue,
+					   uint32_t last, uint32_t next)
+{
+	uint32_t event;
+
+	/*
+	 * Stores the producer index before it loads the event index. Pairs with
+	 * the device, which stores the event index before it loads the producer
+	 * index: one side sees the other.
+	 */
+	atomic_thread_fence(memory_order_seq_cst);
+	event = le32toh(__atomic_load_n(&queue->record->device_index,
+					__ATOMIC_RELAXED));
+	return FAKERNIC_MUST_RING(event, last, next);
+}
+
 /* Consumer: the entries before index will not be read again. */
 static inline void fakernic_uqueue_release(struct fakernic_queue *queue,
 					   uint32_t index)

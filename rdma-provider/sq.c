@@ -144,10 +144,12 @@ void fakernic_usq_reset(struct fakernic_sq *sq)
 		return;
 	fakernic_lock(&sq->lock);
 	sq->pi = 0;
+	sq->published = 0;
 	sq->wr_pi = 0;
 	sq->ci = 0;
 	atomic_store_explicit(&sq->wr_ci, 0, memory_order_relaxed);
 	fakernic_uqueue_store(&sq->queue, 0);
+	__atomic_store_n(&sq->queue.record->device_index, 0, __ATOMIC_RELAXED);
 	fakernic_unlock(&sq->lock);
 }
 

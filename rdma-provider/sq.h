@@ -30,6 +30,7 @@ struct fakernic_sq {
 	struct fakernic_lock lock;
 	struct fakernic_sq_wr *wr;
 	uint32_t pi;			/* basic blocks */
+	uint32_t published;		/* pi that the device was given last */
 	uint32_t wr_pi;			/* work requests posted */
 	atomic_uint wr_ci;		/* work requests freed */
 	uint32_t ci;			/* basic blocks; under the CQ's lock */

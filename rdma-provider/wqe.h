@@ -15,6 +15,7 @@
 
 #include "fakernic/base.h"
 #include "fakernic/qp.h"
+#include "fakernic/regs.h"
 #include "fakernic/sq.h"
 #include "ah.h"
 #include "context.h"
@@ -211,14 +212,19 @@ static inline void fakernic_usq_end(struct fakernic_sq *sq)
 	sq->wqe = NULL;
 }
 
-/* Rings the doorbell for all completed WQEs. */
+/* Hands all completed WQEs to the device; rings if the queue sleeps. */
 static inline void fakernic_usq_ring(struct fakernic_qp *qp)
 {
 	struct ibv_qp *ibqp = &qp->vqp.qp;
+	struct fakernic_context *context = fakernic_to_context(ibqp->context);
+	struct fakernic_sq *sq = &qp->sq;
+	uint32_t last = sq->published;
 
-	fakernic_uqueue_publish(&qp->sq.queue, qp->sq.pi);
-	fakernic_ring_sq(fakernic_to_context(ibqp->context)->uar,
-			 ibqp->qp_num, qp->sq.pi);
+	sq->published = sq->pi;
+	fakernic_uqueue_publish(&sq->queue, sq->pi);
+	if (!(context->features & FAKERNIC_FEATURE_SHADOW_DOORBELL) ||
+	    fakernic_uqueue_crosses(&sq->queue, last, sq->pi))
+		fakernic_ring_sq(context->uar, ibqp->qp_num, sq->pi);
 }
 
 /* IBTA 10.8.2: work requests are refused before RTS. 0 or an errno value. */

@@ -120,4 +120,24 @@ static inline void fakernic_queue_publish(struct fakernic_queue *queue,
 	WRITE_ONCE(queue->record->index, cpu_to_le32(index));
 }
 
+/*
+ * Whether the producer index of an SQ crossed the event index of the device
+ * when it moved from last to next. Called after fakernic_queue_publish(), with
+ * FAKERNIC_FEATURE_SHADOW_DOORBELL. The caller holds the queue's lock.
+ */
+static inline bool fakernic_queue_crosses(const struct fakernic_queue *queue,
+					  u32 last, u32 next)
+{
+	u32 event;
+
+	/*
+	 * Stores the producer index before it loads the event index. Pairs with
+	 * the device, which stores the event index before it loads the producer
+	 * index: one side sees the other.
+	 */
+	dma_mb();
+	event = le32_to_cpu(READ_ONCE(queue->record->device_index));
+	return FAKERNIC_MUST_RING(event, last, next);
+}
+
 #endif

@@ -11,6 +11,7 @@
 #include <fakernic/doorbell.h>
 #include <fakernic/regs.h>
 #include "device.h"
+#include "queue.h"
 
 /*
  * Reads a register of BAR0 (FAKERNIC_REG_*), in any context. A device that is
@@ -64,6 +65,21 @@ static inline void fakernic_doorbell(struct fakernic_dev *dev, u32 doorbell,
 {
 	writeq(flags | FAKERNIC_PUT(FAKERNIC_DOORBELL_ID, id) | index,
 	       dev->uar + doorbell);
+}
+
+/*
+ * Hands the entries from last to next of QP qpn's send queue to the device, and
+ * rings the doorbell if the device needs it. last: as next of the call before.
+ * The caller holds the queue's lock.
+ */
+static inline void fakernic_sq_publish(struct fakernic_dev *dev,
+				       struct fakernic_queue *queue, u32 qpn,
+				       u32 last, u32 next)
+{
+	fakernic_queue_publish(queue, next);
+	if (!(dev->features & FAKERNIC_FEATURE_SHADOW_DOORBELL) ||
+	    fakernic_queue_crosses(queue, last, next))
+		fakernic_doorbell(dev, FAKERNIC_DOORBELL_SQ, 0, qpn, next);
 }
 
 #endif

@@ -26,7 +26,8 @@ void fakernic_stats_buffer_cleanup(struct fakernic_dev *dev);
 /* Number of counters of the device itself; all others are the port's. */
 #define FAKERNIC_DEVICE_STAT_COUNT					\
 	(FAKERNIC_STAT_COMMANDS_FAILED - FAKERNIC_STAT_DOORBELL_DROPPED + 1 + \
-	 FAKERNIC_STAT_PAGES_REFUSED - FAKERNIC_STAT_PAGE_REQUESTS + 1)
+	 FAKERNIC_STAT_PAGES_REFUSED - FAKERNIC_STAT_PAGE_REQUESTS + 1 + \
+	 FAKERNIC_STAT_SQ_LOST - FAKERNIC_STAT_SQ_RECORDS + 1)
 #define FAKERNIC_PORT_STAT_COUNT					\
 	(FAKERNIC_STAT_COUNT - FAKERNIC_DEVICE_STAT_COUNT)
 
@@ -51,7 +52,9 @@ static inline bool fakernic_stat_is_devices(int stat)
 	return (stat >= FAKERNIC_STAT_DOORBELL_DROPPED &&
 		stat <= FAKERNIC_STAT_COMMANDS_FAILED) ||
 	       (stat >= FAKERNIC_STAT_PAGE_REQUESTS &&
-		stat <= FAKERNIC_STAT_PAGES_REFUSED);
+		stat <= FAKERNIC_STAT_PAGES_REFUSED) ||
+	       (stat >= FAKERNIC_STAT_SQ_RECORDS &&
+		stat <= FAKERNIC_STAT_SQ_LOST);
 }
 
 #endif

@@ -38,7 +38,7 @@ struct fakernic_channel {
 	struct fakernic_tx_map *tx_maps;
 	u32 tx_pi;
 	u32 tx_ci;			/* entries before it are free */
-	u32 tx_rung;			/* index in the last doorbell */
+	u32 tx_rung;			/* index that was published last */
 	u32 tx_next;			/* to complete; NAPI from here on */
 	u32 tx_done_frames, tx_done_bytes;	/* from tx_ci to tx_next */
 	u64 tx_csum;			/* frames with checksum offload */

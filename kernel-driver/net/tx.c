@@ -168,11 +168,11 @@ static void fakernic_tx_maybe_stop(struct fakernic_channel *ch)
 
 static void fakernic_tx_ring(struct fakernic_channel *ch)
 {
+	u32 last = ch->tx_rung;
+
 	/* The frames are written before tx_rung: see fakernic_tx_complete(). */
 	smp_store_release(&ch->tx_rung, ch->tx_pi);
-	fakernic_queue_publish(&ch->sq, ch->tx_pi);
-	fakernic_doorbell(ch->dev, FAKERNIC_DOORBELL_SQ, 0, ch->qp.qpn,
-			  ch->tx_pi);
+	fakernic_sq_publish(ch->dev, &ch->sq, ch->qp.qpn, last, ch->tx_pi);
 }
 
 /*

@@ -315,11 +315,9 @@ int fakernic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 			break;
 		}
 	}
-	if (sq->pi != start) {
-		fakernic_queue_publish(&sq->queue, sq->pi);
-		fakernic_doorbell(dev, FAKERNIC_DOORBELL_SQ, 0, qp->hw.qpn,
-				  sq->pi);
-	}
+	if (sq->pi != start)
+		fakernic_sq_publish(dev, &sq->queue, qp->hw.qpn, start,
+				    sq->pi);
 	spin_unlock_irqrestore(&sq->lock, flags);
 	/*
 	 * Stores pi before it loads dead. Pairs with queue_work() after dead is

@@ -425,6 +425,9 @@ static const char *fakernic_doorbell_poll(FakernicState *s, uint64_t word)
     if (!s->link || fakernic_link_poll(s->link)) {
         fakernic_cpu_waits();
     }
+    if (!QTAILQ_EMPTY(&s->awake_sqs)) {
+        fakernic_kick(s);       /* the turn reads their records */
+    }
     return NULL;
 }
 

@@ -241,6 +241,8 @@ static bool fakernic_check_properties(FakernicState *s, Error **errp)
            fakernic_check_limit("turn-us", s->turn_us, 10, 1000000, false,
                                 errp) &&
            fakernic_check_limit("cpu-nice", s->cpu_nice, 0, 19, false, errp) &&
+           fakernic_check_limit("sq-awake-us", s->sq_awake_us, 0, 10000, false,
+                                errp) &&
            fakernic_check_dm_size("dm-size", s->dm_size, errp) &&
            fakernic_check_vfs(s, errp);
 }
@@ -401,6 +403,9 @@ static uint64_t fakernic_offered(const FakernicState *s)
     }
     if (!s->dcqcn) {
         features &= ~FAKERNIC_FEATURE_DCQCN;
+    }
+    if (!s->sq_awake_us) {
+        features &= ~FAKERNIC_FEATURE_SHADOW_DOORBELL;
     }
     if (!s->dm_size) {
         features &= ~FAKERNIC_FEATURE_DM;
@@ -609,6 +614,7 @@ static void fakernic_vf_limit(FakernicState *s, const FakernicState *pf)
     s->guest_faults = pf->guest_faults;
     s->turn_work = pf->turn_work;
     s->turn_us = pf->turn_us;
+    s->sq_awake_us = pf->sq_awake_us;
     s->null_writes = pf->null_writes;
     s->interface_version = pf->interface_version;
     s->features = pf->features & ~FAKERNIC_FEATURE_VPORT;
@@ -901,6 +907,7 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_UINT32("turn-us", FakernicState, turn_us, 500),
     DEFINE_PROP_UINT32("turn-work", FakernicState, turn_work, 2048),
     DEFINE_PROP_UINT32("cpu-nice", FakernicState, cpu_nice, 0),
+    DEFINE_PROP_UINT32("sq-awake-us", FakernicState, sq_awake_us, 0),
     DEFINE_PROP_BOOL("x-null", FakernicState, null_writes, false),
     DEFINE_PROP_BOOL("x-guest-faults", FakernicState, guest_faults, false),
     DEFINE_PROP_CHR("x-fault-events", FakernicState, faults.listener),
@@ -963,6 +970,8 @@ static void fakernic_describe_properties(ObjectClass *class)
                        "(64 to 1048576)" },
         { "cpu-nice", "by how much the threads of virtual CPUs are below the "
                       "one that brings them frames (0 to 19)" },
+        { "sq-awake-us", "how long a busy send queue needs no doorbell, in "
+                         "microseconds (0 to 10000); 0: each send rings" },
         { "x-null", "WRITEs complete without a packet, to measure the rest (on "
                     "or off)" },
         { "x-record", "a file that the recorder writes to" },

@@ -125,6 +125,7 @@ struct FakernicState {
     uint32_t turn_work;         /* budget of a turn, in units of budget.h */
     uint32_t turn_us;           /* budget of a turn, in time */
     uint32_t cpu_nice;          /* vCPU threads: this much nicer than main */
+    uint32_t sq_awake_us;       /* time that an SQ stays awake; 0: no SQ does */
     bool null_writes;           /* for measurements: WRITEs make no packets */
     uint32_t interface_version;
     uint64_t feature_mask;
@@ -225,6 +226,8 @@ struct FakernicState {
     uint32_t copying_flows;     /* rules that copy a frame, not consume it */
     FakernicTable uar_table;
     FakernicQp **qps;           /* by number, QPs and WQs */
+    QTAILQ_HEAD(, FakernicQp) awake_sqs;    /* read longest ago first */
+    uint32_t awake_sq_count;
     uint32_t qps_cleared;       /* entries that the reset has cleared so far */
     FakernicKey *keys;          /* by index */
     uint64_t mr_pages;          /* page list entries of all keys */

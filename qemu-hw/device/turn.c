@@ -22,6 +22,7 @@
 #include "turn.h"
 #include "queue/eq.h"
 #include "queue/cq.h"
+#include "queue/sq.h"
 #include "state.h"
 #include "fault/gate.h"
 #include "../trace.h"
@@ -194,6 +195,8 @@ bool fakernic_turn(FakernicState *s)
     fakernic_port_events(s);
     fakernic_eqs_run(s);
     fakernic_turn_step(s, "events");
+    fakernic_sqs_look(s, now);
+    fakernic_turn_step(s, "send queues");
     fakernic_cq_run(s, now);
     fakernic_cq_errors_run(s);
     fakernic_turn_step(s, "completion queues");
@@ -211,6 +214,7 @@ void fakernic_turn_end(FakernicState *s)
                             fakernic_cq_run(s, fakernic_now()));
 
     deadline = MIN(deadline, fakernic_release_deadline(s));
+    deadline = MIN(deadline, fakernic_sqs_deadline(s));
     if (fakernic_port_must_wait(s)) {
         deadline = MIN(deadline, s->tx_blocked_until);
     }

@@ -21,6 +21,7 @@ DEVICES = {
     "dgram": ("fakernic", "fakernic", "dgram", {}),
     "link": ("fakernic", "fakernic", "link", {}),
     "null": ("fakernic", "fakernic", "link", {"x-null": "on"}),
+    "link+awake": ("fakernic", "fakernic", "link", {"sq-awake-us": 100}),
     "stream+nice10": ("fakernic", "fakernic", "netdev", {}),
     "link+nice10": ("fakernic", "fakernic", "link", {}),
     "inet": ("fakernic", "fakernic", "inet", {}),

@@ -362,6 +362,56 @@ static void posting_stops_at_the_bad_request(void)
 	world_end(&world);
 }
 
+/* The device's half of the send queue's record. */
+static void put_event_index(struct world *world, uint32_t index)
+{
+	struct fakernic_queue_record *record =
+		fakernic_to_qp(world->qp)->sq.queue.record;
+
+	record->device_index = htole32(index);
+}
+
+/* Posts a NOP-sized SEND. Returns the index that the doorbell reports, or 0. */
+static uint32_t post_rings(struct world *world)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+	__le64 *doorbell = world->context->uar;
+
+	*doorbell = 0;
+	CHECK(!fakernic_upost_send(world->qp, &wr, &bad));
+	return le64toh(*doorbell) & FAKERNIC_DOORBELL_INDEX;
+}
+
+/* With SHADOW_DOORBELL a post rings only if it crosses the event index. */
+static void sends_ring_across_the_event_index(void)
+{
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct ibv_send_wr wr[2] = {
+		{ .opcode = IBV_WR_SEND, .next = &wr[1] },
+		{ .opcode = IBV_WR_SEND } }, *bad;
+	__le64 *doorbell = world.context->uar;
+
+	world.context->features |= FAKERNIC_FEATURE_SHADOW_DOORBELL;
+	CHECK(post_rings(&world) == 1);		/* a new queue sleeps at 0 */
+	CHECK(post_rings(&world) == 0);
+	put_event_index(&world, 2);
+	CHECK(post_rings(&world) == 3);
+	CHECK(post_rings(&world) == 0);
+	CHECK(model_record(&model_qp(world.qp)->sq) == 4);
+	put_event_index(&world, 5);		/* within the next post */
+	*doorbell = 0;
+	CHECK(!fakernic_upost_send(world.qp, wr, &bad));
+	CHECK((le64toh(*doorbell) & FAKERNIC_DOORBELL_INDEX) == 6);
+	put_event_index(&world, 7);		/* the device is ahead */
+	CHECK(post_rings(&world) == 0);
+	/* A queue that was reset is new. */
+	CHECK(!fakernic_umodify_qp(world.qp, &attr, IBV_QP_STATE));
+	world.qp->state = IBV_QPS_RTS;
+	CHECK(post_rings(&world) == 1);
+	world_end(&world);
+}
+
 static void ud_accepts_only_sends(void)
 {
 	struct world world = world_of(IBV_QPT_UD);
@@ -1330,6 +1380,7 @@ const struct test_case data_cases[] = {
 	CASE(posting_in_the_wrong_state_is_refused),
 	CASE(full_queue_takes_exactly_max_send_wr),
 	CASE(posting_stops_at_the_bad_request),
+	CASE(sends_ring_across_the_event_index),
 	CASE(ud_accepts_only_sends),
 	CASE(both_interfaces_write_the_same_wqes),
 	CASE(window_binds_use_only_remote_rights),

@@ -46,7 +46,7 @@ struct fakernic_context *model_context(void)
 		      MODEL_DM_OFFSET + MODEL_DM_MAX))
 		abort();
 	context->vctx.context.device = &model_device;
-	context->features = ~0ULL;
+	context->features = ~FAKERNIC_FEATURE_SHADOW_DOORBELL;
 	context->max_qp_wr = 16384;
 	context->max_inline = FAKERNIC_INLINE_MAX;
 	context->max_send_sge = FAKERNIC_SGE_MAX;

@@ -79,7 +79,8 @@ extern int model_failure;
 
 /*
  * A context with all features, alone in its pages. Its doorbell page and device
- * memory are ordinary memory.
+ * memory are ordinary memory. The model stores no event index, so the feature
+ * SHADOW_DOORBELL is off: each post rings.
  */
 struct fakernic_context *model_context(void);
 void model_free_context(struct fakernic_context *context);

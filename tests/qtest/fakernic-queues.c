@@ -482,6 +482,308 @@ static void test_doorbell_rules(Rig *r)
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_UAR, uar), BUSY);
 }
 
+/* ---- the event index --------------------------------------------------- */
+
+#define AWAKE_US 100
+#define AWAKE_OPTION ",sq-awake-us=" stringify(AWAKE_US)
+
+/* A QP whose peer does not answer. */
+static const uint8_t absent_mac[6] = { 2, 0, 0, 0, 0, 9 };
+static const uint8_t absent_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
+
+static void rig_awake_with(Rig *r, const char *more)
+{
+    rig_start(r, more);
+    nic_bringup(&r->n);
+    setup(&r->n, &r->s);
+    qp_create(&r->n, &r->a, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
+    rc_connect(&r->n, r->a.qpn, 77, absent_gid, absent_mac);
+}
+
+static void rig_awake(Rig *r)
+{
+    rig_awake_with(r, AWAKE_OPTION);
+}
+
+static uint32_t event_index(Rig *r)
+{
+    const Queue *sq = &r->a.sq;
+
+    return qtest_readl(r->m.qts, sq->address + sq->depth * sq->entry +
+                       offsetof(struct fakernic_queue_record, device_index));
+}
+
+/* Posts a WRITE without a doorbell. */
+static void post_quietly(Rig *r)
+{
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 8);
+
+    sq_put(&r->n, &r->a, &wqe, sizeof(wqe));
+}
+
+/* Posts a WRITE as the data sheet says. True: it rang. */
+static bool post_by_rule(Rig *r)
+{
+    const uint32_t last = r->a.sq.index;
+
+    post_quietly(r);
+    if (!FAKERNIC_MUST_RING(event_index(r), last, r->a.sq.index)) {
+        return false;
+    }
+    sq_ring(&r->n, &r->a);
+    return true;
+}
+
+/* The fourth doorbell finds three WRITEs in flight: the queue stays awake. */
+static void make_busy(Rig *r)
+{
+    for (unsigned i = 1; i <= 4; i++) {
+        g_assert_true(post_by_rule(r));
+        g_assert_cmpuint(event_index(r), ==, MIN(i, 3));
+    }
+}
+
+static void time_passes(Rig *r)
+{
+    qtest_clock_step(r->m.qts, AWAKE_US * 1000);
+}
+
+/* After a turn, which the command gives. */
+static uint64_t records_found(Rig *r)
+{
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    return nic_stat(&r->n, FAKERNIC_STAT_SQ_RECORDS);
+}
+
+static void test_event_index_idle(Rig *r)
+{
+    for (unsigned i = 1; i <= 40; i++) {
+        const uint32_t last = r->a.sq.index;
+
+        g_assert_true(FAKERNIC_MUST_RING(event_index(r), last, last + 1));
+        complete_nops(&r->n, &r->a, 1);
+        rig_cqe(r, FAKERNIC_CQE_NOP, FAKERNIC_WC_SUCCESS);
+        queue_record(&r->n, &r->s.cq, r->s.cq.index);
+        g_assert_cmpuint(event_index(r), ==, i);
+    }
+    g_assert_cmpuint(records_found(r), ==, 0);
+}
+
+static void test_event_index_busy(Rig *r)
+{
+    make_busy(r);
+    for (unsigned i = 0; i < 16; i++) {
+        g_assert_false(post_by_rule(r));
+    }
+    /* One turn finds all of them. */
+    g_assert_cmpuint(records_found(r), ==, 1);
+    g_assert_false(post_by_rule(r));
+    g_assert_cmpuint(records_found(r), ==, 2);
+    /* Nothing came since: the queue sleeps, and the next post rings. */
+    time_passes(r);
+    g_assert_cmpuint(event_index(r), ==, 21);
+    g_assert_true(post_by_rule(r));
+}
+
+/* Nothing but the timer reads the record, and finds a post before it sleeps. */
+static void test_event_index_timer(Rig *r)
+{
+    make_busy(r);
+    g_assert_false(post_by_rule(r));
+    time_passes(r);
+    g_assert_cmpuint(event_index(r), ==, 4);
+    time_passes(r);
+    g_assert_cmpuint(event_index(r), ==, 5);
+    g_assert_cmpuint(records_found(r), ==, 1);
+}
+
+static void test_event_index_asleep(Rig *r)
+{
+    make_busy(r);
+    time_passes(r);
+    g_assert_cmpuint(event_index(r), ==, 4);
+    /* A host that breaks the rule waits. */
+    post_quietly(r);
+    for (unsigned i = 0; i < 20; i++) {
+        time_passes(r);
+    }
+    g_assert_cmpuint(records_found(r), ==, 0);
+    g_assert_cmpuint(event_index(r), ==, 4);
+    sq_ring(&r->n, &r->a);
+    post_quietly(r);
+    g_assert_cmpuint(records_found(r), ==, 1);
+}
+
+/* Old and impossible indices in the record of a queue that is awake. */
+static void test_event_index_hostile(Rig *r)
+{
+    make_busy(r);
+    queue_record(&r->n, &r->a.sq, 2);
+    g_assert_cmpuint(records_found(r), ==, 0);
+    queue_record(&r->n, &r->a.sq, 4 + 0x80000000u);
+    g_assert_cmpuint(records_found(r), ==, 0);
+    g_assert_cmpuint(qp_state(&r->n, r->a.qpn), ==, FAKERNIC_QPS_RTS);
+    queue_record(&r->n, &r->a.sq, 4 + 33);
+    g_assert_cmpuint(records_found(r), ==, 1);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_QP_FATAL), ==,
+                     r->a.qpn);
+    g_assert_cmpuint(qp_state(&r->n, r->a.qpn), ==, FAKERNIC_QPS_ERR);
+}
+
+static void test_event_index_reset(Rig *r)
+{
+    make_busy(r);
+    assert_status(qp_to(&r->n, r->a.qpn, FAKERNIC_QPS_RESET), OK);
+    queue_record(&r->n, &r->a.sq, 20);
+    for (unsigned i = 0; i < 3; i++) {
+        time_passes(r);
+    }
+    g_assert_cmpuint(records_found(r), ==, 0);
+    g_assert_cmpuint(event_index(r), ==, 3);
+}
+
+static void test_event_index_destroyed(Rig *r)
+{
+    make_busy(r);
+    post_quietly(r);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, r->a.qpn), OK);
+    time_passes(r);
+    g_assert_cmpuint(event_index(r), ==, 3);
+    /* An awake queue needed no doorbell. */
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_SQ_LOST), ==, 0);
+}
+
+/* A queue that is awake when the device is reset. */
+static void test_event_index_device_reset(Rig *r)
+{
+    make_busy(r);
+    nic_reset(&r->n);
+    queue_record(&r->n, &r->a.sq, 20);
+    time_passes(r);
+    nic_bringup(&r->n);
+    time_passes(r);
+    g_assert_cmpuint(records_found(r), ==, 0);
+    g_assert_cmpuint(event_index(r), ==, 3);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DMA_ERRORS), ==, 0);
+}
+
+/* A sleeping queue whose host has posted without its doorbell. */
+static void test_event_index_lost(Rig *r)
+{
+    g_assert_true(post_by_rule(r));
+    g_assert_cmpuint(event_index(r), ==, 1);
+    post_quietly(r);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, r->a.qpn), OK);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_SQ_LOST), ==, 1);
+}
+
+static void inject(Rig *r, const char *rules)
+{
+    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+                                       " 'path': '/machine/peripheral/nic0',"
+                                       " 'property': 'x-fault',"
+                                       " 'value': %s } }", rules);
+}
+
+/*
+ * The host might not ring again for a queue whose record cannot be read or
+ * written. So the queue fails.
+ */
+static void expect_broken(Rig *r)
+{
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_QP_FATAL), ==,
+                     r->a.qpn);
+    g_assert_cmpuint(qp_state(&r->n, r->a.qpn), ==, FAKERNIC_QPS_ERR);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DMA_ERRORS), ==, 1);
+}
+
+static void test_event_index_unreadable(Rig *r)
+{
+    make_busy(r);
+    inject(r, "at=dma-read why=record do=fail");
+    g_assert_cmpuint(records_found(r), ==, 0);
+    expect_broken(r);
+}
+
+static void test_event_index_unwritable(Rig *r)
+{
+    make_busy(r);
+    inject(r, "at=dma-write why=record do=fail");
+    time_passes(r);
+    g_assert_cmpuint(event_index(r), ==, 3);
+    expect_broken(r);
+}
+
+/* A frozen device finds the post when it thaws. */
+static void test_event_index_frozen(Rig *r)
+{
+    make_busy(r);
+    inject(r, "id=cold at=device do=freeze");
+    main_loop_turns(&r->m, 50);
+    post_quietly(r);
+    time_passes(r);
+    g_assert_cmpuint(event_index(r), ==, 3);
+    inject(r, "remove=cold");
+    g_assert_cmpuint(records_found(r), ==, 1);
+}
+
+static void test_event_index_suspended(Rig *r)
+{
+    make_busy(r);
+    set_power_state(&r->n, 3);
+    post_quietly(r);
+    time_passes(r);
+    g_assert_cmpuint(event_index(r), ==, 3);
+    set_power_state(&r->n, 0);
+    g_assert_cmpuint(records_found(r), ==, 1);
+}
+
+/* A turn reads eight records. The next turn reads those of other queues. */
+static void test_event_index_many(Rig *r)
+{
+    Qp qps[20];
+
+    for (unsigned i = 0; i < ARRAY_SIZE(qps); i++) {
+        qp_create(&r->n, &r->a, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
+        rc_connect(&r->n, r->a.qpn, 77, absent_gid, absent_mac);
+        make_busy(r);
+        qps[i] = r->a;
+    }
+    /* The first eight queues get nothing. They do not delay the others. */
+    for (unsigned i = 8; i < ARRAY_SIZE(qps); i++) {
+        r->a = qps[i];
+        g_assert_false(post_by_rule(r));
+    }
+    for (unsigned turn = 0; turn < 3; turn++) {
+        records_found(r);
+    }
+    g_assert_cmpuint(records_found(r), ==, ARRAY_SIZE(qps) - 8);
+}
+
+/* Off by default, or by the mask: the device leaves the record alone. */
+static void test_event_index_masked(void)
+{
+    static const char *const options[] = {
+        "", AWAKE_OPTION ",x-feature-mask=0xfffffffeffffffff",
+    };
+
+    for (unsigned i = 0; i < ARRAY_SIZE(options); i++) {
+        Rig r = { 0 };
+
+        rig_awake_with(&r, options[i]);
+        g_assert_cmphex(r.n.features & FAKERNIC_FEATURE_SHADOW_DOORBELL, ==, 0);
+        for (unsigned j = 0; j < 6; j++) {
+            post_quietly(&r);
+            sq_ring(&r.n, &r.a);
+        }
+        post_quietly(&r);
+        time_passes(&r);
+        g_assert_cmpuint(event_index(&r), ==, 0);
+        g_assert_cmpuint(records_found(&r), ==, 0);
+        machine_stop(&r.m);
+    }
+}
+
 const FakernicTest fakernic_queues_tests[] = {
     { "cq/event", PAIR(test_event_and_interrupt) },
     { "cq/solicited", PAIR(test_event_solicited) },
@@ -495,5 +797,23 @@ const FakernicTest fakernic_queues_tests[] = {
     { "eq/full", READY(test_eq_full) },
     { "msix/masked", ENABLED(test_msix_masked) },
     { "doorbell/rules", READY(test_doorbell_rules) },
+    { "event-index/idle-sleeps", ON(rig_awake, test_event_index_idle) },
+    { "event-index/busy-needs-none", ON(rig_awake, test_event_index_busy) },
+    { "event-index/timer-reads", ON(rig_awake, test_event_index_timer) },
+    { "event-index/asleep-waits", ON(rig_awake, test_event_index_asleep) },
+    { "event-index/hostile", ON(rig_awake, test_event_index_hostile) },
+    { "event-index/reset-ends", ON(rig_awake, test_event_index_reset) },
+    { "event-index/destroy-ends", ON(rig_awake, test_event_index_destroyed) },
+    { "event-index/device-reset-ends",
+      ON(rig_awake, test_event_index_device_reset) },
+    { "event-index/lost-is-counted", ON(rig_awake, test_event_index_lost) },
+    { "event-index/unreadable-fails",
+      ON(rig_awake, test_event_index_unreadable) },
+    { "event-index/unwritable-fails",
+      ON(rig_awake, test_event_index_unwritable) },
+    { "event-index/frozen", ON(rig_awake, test_event_index_frozen) },
+    { "event-index/suspended", ON(rig_awake, test_event_index_suspended) },
+    { "event-index/many-queues", ON(rig_awake, test_event_index_many) },
+    { "event-index/masked", test_event_index_masked },
     { NULL }
 };

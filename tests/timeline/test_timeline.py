@@ -70,6 +70,16 @@ def test_send_is_one_sequence(tmp_path):
     assert "again" not in page.text(request)
 
 
+def test_index_from_the_record_stands_for_the_doorbell(tmp_path):
+    steps = [(node, kind.replace("doorbell_sq", "sq_record"), fields)
+             for node, kind, fields in SEND]
+    model = Model(records_of(steps, tmp_path))
+    assert not model.problems
+    request, = model.requests
+    assert request.doorbell.kind == "sq_record"
+    assert "record: QP" in page.text(request)
+
+
 def seconds_for(packets, folder):
     """The CPU time of making a timeline of a work request of PACKETS packets."""
     steps = [step for step in SEND if step[1] in ("doorbell_sq", "wqe")]

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from fakernic_test import rdma      # first: it sets the path of fakernic_lab
-from fakernic_test.lab import Lab, RUNS, WIRES, lost_wakeups
+from fakernic_test.lab import Lab, RUNS, WIRES, lost_posts, lost_wakeups
 from fakernic_lab.arches import HOST, all_named
 from fakernic_lab.cli import spread
 from fakernic_lab.images import DEBUG_KERNELS, DEBUG_PATIENCE
@@ -200,6 +200,7 @@ def vms(lab, request):
         for vm in vms:
             vm.assert_healthy()
             assert not lost_wakeups(vm), f"lost wake-ups on the link of {vm.name}"
+            assert not lost_posts(vm), f"posts without a doorbell at {vm.name}"
         for vm in vms if lab.current else ():       # otherwise the test has failed
             vm.ends(request.node.name)
         if lab.worn or not all(vm.console.locks_are_watched() for vm in vms):

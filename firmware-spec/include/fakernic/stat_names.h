@@ -75,6 +75,8 @@
 	row(TX_ROCE_BYTES, "tx_roce_bytes") \
 	row(RX_ROCE_BYTES, "rx_roce_bytes") \
 	row(RX_CSUM_WRONG, "rx_csum_wrong") \
-	row(PROBES, "probes")
+	row(PROBES, "probes") \
+	row(SQ_RECORDS, "sq_records") \
+	row(SQ_LOST, "sq_lost")
 
 #endif

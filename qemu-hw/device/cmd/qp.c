@@ -19,6 +19,7 @@
 #include "../queue/eq.h"
 #include "../queue/cq.h"
 #include "../queue/ring.h"
+#include "../queue/sq.h"
 #include "../../trace.h"
 
 typedef struct fakernic_create_qp_req CreateQpReq;
@@ -160,6 +161,7 @@ static FakernicVerdict fakernic_check_qp_ids(FakernicState *s,
 
 void fakernic_qp_free(FakernicState *s, FakernicQp *qp)
 {
+    fakernic_sq_forget(s, qp);
     fakernic_ring_free(s, &qp->sq);
     fakernic_ring_free(s, &qp->rq);
     fakernic_memory_give(s, qp->memory);
@@ -256,6 +258,7 @@ uint8_t fakernic_qp_add(FakernicState *s, FakernicQp *qp,
 
 void fakernic_qp_remove(FakernicState *s, FakernicQp *qp)
 {
+    fakernic_sq_end(s, qp);
     roce_qp_destroy(s->roce, qp->qpn);
     fakernic_gate_forget_qp(s, qp->qpn);
     fakernic_event_forget(s, NULL, &qp->async);
@@ -521,6 +524,7 @@ FakernicVerdict fakernic_run_modify_qp(FakernicState *s, const void *request,
     }
     if ((mask & FAKERNIC_QP_ATTR_STATE) && attr.state == FAKERNIC_QPS_RESET) {
         /* All work requests are discarded; the rings start at 0 again. */
+        fakernic_sq_forget(s, qp);
         qp->sq_pi = qp->sq_ci = 0;
         qp->rq_pi = qp->rq_ci = 0;
         qp->sq_waits = qp->rq_waits = 0;

@@ -405,6 +405,27 @@ bool fakernic_ring_record(FakernicState *s, const FakernicRing *ring,
     return good;
 }
 
+bool fakernic_ring_announce(FakernicState *s, const FakernicRing *ring,
+                            uint32_t event, uint32_t *index)
+{
+    const uint64_t offset = ((uint64_t)ring->depth << ring->log_entry) +
+                            offsetof(struct fakernic_queue_record,
+                                     device_index);
+    /* With the reserved field behind it: 8 bytes are one store. */
+    const uint32_t words[2] = { cpu_to_le32(event) };
+
+    if (!fakernic_dma_write(s, fakernic_ring_address(ring, offset), words,
+                            sizeof(words), ROCE_WHY_RECORD)) {
+        return false;
+    }
+    /*
+     * Stores the event index before it loads the host's index. Pairs with the
+     * host's full barrier between the same two, in the other order.
+     */
+    smp_mb();
+    return fakernic_ring_record(s, ring, index);
+}
+
 bool fakernic_ring_peek_record(FakernicState *s, const FakernicRing *ring,
                                uint32_t *index)
 {

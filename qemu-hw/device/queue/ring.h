@@ -110,6 +110,13 @@ bool fakernic_ring_peek_record(FakernicState *s, const FakernicRing *ring,
                                uint32_t *index);
 
 /*
+ * Stores the event index to the doorbell record, then reads the host's index as
+ * fakernic_ring_record(). A full barrier is between them.
+ */
+bool fakernic_ring_announce(FakernicState *s, const FakernicRing *ring,
+                            uint32_t event, uint32_t *index);
+
+/*
  * The stamp in the doorbell record, and the index next to it. 0: there is no
  * stamp, or no recorder file for it.
  */

@@ -13,6 +13,7 @@
 #include "qemu/bswap.h"
 #include "qemu/cutils.h"
 #include "av.h"
+#include "../budget.h"
 #include "../clock.h"
 #include "sq.h"
 #include "../state.h"
@@ -21,7 +22,17 @@
 #include "ring.h"
 #include "../../trace.h"
 
-void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
+/* An SQ stays awake if that many of its work requests were in flight before the
+ * doorbell. A doorbell serves a host that waits for each request sooner. */
+#define FAKERNIC_SQ_BUSY        3
+/* Queues that doorbells keep awake, and records that a turn reads in addition
+ * to those of queues that are to sleep. */
+#define FAKERNIC_SQS_AWAKE_MAX  64
+#define FAKERNIC_SQS_PER_TURN   8
+
+/* The host stored 'pi': records its stamp. */
+static void fakernic_sq_mark(FakernicState *s, const FakernicQp *qp,
+                             uint32_t pi)
 {
     uint32_t index;
     const uint64_t stamp = fakernic_ring_stamp(s, &qp->sq, &index);
@@ -30,14 +41,164 @@ void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
         fakernic_record_mark(s, FAKERNIC_RECORD_POST, qp->qpn, qp->sq_pi,
                              stamp);
     }
+}
+
+static void fakernic_sq_take(FakernicState *s, FakernicQp *qp, uint32_t pi)
+{
+    qp->sq_pi = pi;
+    roce_post_send(s->roce, fakernic_now(), qp->qpn);
+}
+
+void fakernic_sq_forget(FakernicState *s, FakernicQp *qp)
+{
+    qp->sq_unreadable = false;
+    if (qp->sq_awake) {
+        qp->sq_awake = false;
+        s->awake_sq_count--;
+        QTAILQ_REMOVE(&s->awake_sqs, qp, awake);
+    }
+}
+
+/* The queue has a new index: it is awake, and the last one to be read. */
+static void fakernic_sq_wake(FakernicState *s, FakernicQp *qp)
+{
+    fakernic_sq_forget(s, qp);
+    qp->sq_awake = true;
+    qp->sq_sleeps_at = fakernic_now() + s->sq_awake_us * 1000ULL;
+    s->awake_sq_count++;
+    QTAILQ_INSERT_TAIL(&s->awake_sqs, qp, awake);
+}
+
+/*
+ * The record cannot be read or written. The host may not ring again, so the
+ * queue fails, like one whose WQE cannot be read.
+ */
+static void fakernic_sq_fail(FakernicState *s, FakernicQp *qp)
+{
+    fakernic_sq_forget(s, qp);
+    qp->sq_unreadable = true;
+    roce_post_send(s->roce, fakernic_now(), qp->qpn);
+}
+
+/* Takes an index that the host stored without a doorbell, if it is new. */
+static bool fakernic_sq_found(FakernicState *s, FakernicQp *qp, uint32_t pi)
+{
+    if ((int32_t)(pi - qp->sq_pi) <= 0) {
+        return false;
+    }
+    s->stats[FAKERNIC_STAT_SQ_RECORDS]++;
+    fakernic_sq_mark(s, qp, pi);
+    trace_fakernic_sq_record(s->name, qp->qpn, pi, qp->sq_ci);
+    fakernic_record(s, SQ_RECORD, 0, qp->qpn, pi, qp->sq_ci);
+    fakernic_sq_take(s, qp, pi);
+    fakernic_sq_wake(s, qp);
+    return true;
+}
+
+/* Lets the queue sleep, unless a post came before the event index. */
+static void fakernic_sq_sleep(FakernicState *s, FakernicQp *qp)
+{
+    uint32_t pi;
+
+    if (!fakernic_ring_announce(s, &qp->sq, qp->sq_pi, &pi)) {
+        fakernic_sq_fail(s, qp);
+    } else if (!fakernic_sq_found(s, qp, pi)) {
+        fakernic_sq_forget(s, qp);
+    }
+}
+
+static bool fakernic_sq_is_busy(const FakernicState *s, const FakernicQp *qp)
+{
+    RoceQpView view;
+
+    return roce_qp_view(s->roce, qp->qpn, &view) &&
+           view.in_flight >= FAKERNIC_SQ_BUSY;
+}
+
+/* After a doorbell: keeps a busy queue awake, and lets others sleep. */
+static void fakernic_sq_rung(FakernicState *s, FakernicQp *qp)
+{
+    if (s->sq_awake_us && fakernic_sq_is_busy(s, qp) &&
+        (qp->sq_awake || s->awake_sq_count < FAKERNIC_SQS_AWAKE_MAX)) {
+        fakernic_sq_wake(s, qp);
+    } else {
+        fakernic_sq_sleep(s, qp);
+    }
+}
+
+void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
+{
+    fakernic_sq_mark(s, qp, pi);
     trace_fakernic_doorbell_sq(s->name, qp->qpn, pi, qp->sq_ci);
     fakernic_record(s, DOORBELL_SQ, 0, qp->qpn, pi, qp->sq_ci);
     if ((int32_t)(pi - qp->sq_pi) < 0) {
         /* A later doorbell has overtaken this one and covers its entries. */
         return;
     }
-    qp->sq_pi = pi;
-    roce_post_send(s->roce, fakernic_now(), qp->qpn);
+    fakernic_sq_take(s, qp, pi);
+    if (s->driver_features & FAKERNIC_FEATURE_SHADOW_DOORBELL) {
+        fakernic_sq_rung(s, qp);
+    }
+}
+
+void fakernic_sq_end(FakernicState *s, const FakernicQp *qp)
+{
+    uint32_t pi;
+
+    if (s->driver_features & FAKERNIC_FEATURE_SHADOW_DOORBELL &&
+        qp->sq.pages && !qp->sq_awake &&
+        fakernic_ring_peek_record(s, &qp->sq, &pi) &&
+        (int32_t)(pi - qp->sq_pi) > 0) {
+        s->stats[FAKERNIC_STAT_SQ_LOST]++;
+        trace_fakernic_err_sq_lost(s->name, qp->qpn, pi, qp->sq_pi);
+    }
+}
+
+/* Reads the record of a queue that is awake. */
+static void fakernic_sq_watch(FakernicState *s, FakernicQp *qp)
+{
+    uint32_t pi;
+
+    if (!fakernic_ring_record(s, &qp->sq, &pi)) {
+        fakernic_sq_fail(s, qp);
+    } else if (!fakernic_sq_found(s, qp, pi)) {
+        QTAILQ_REMOVE(&s->awake_sqs, qp, awake);
+        QTAILQ_INSERT_TAIL(&s->awake_sqs, qp, awake);
+    }
+}
+
+void fakernic_sqs_look(FakernicState *s, RoceTime now)
+{
+    unsigned left = s->awake_sq_count;
+    unsigned more = FAKERNIC_SQS_PER_TURN;
+    FakernicQp *qp, *next;
+
+    QTAILQ_FOREACH_SAFE(qp, &s->awake_sqs, awake, next) {
+        if (!left--) {
+            return;
+        }
+        if (!fakernic_budget_left(s)) {
+            fakernic_kick(s);
+            return;
+        }
+        if (qp->sq_sleeps_at <= now) {
+            fakernic_sq_sleep(s, qp);
+        } else if (more) {
+            more--;
+            fakernic_sq_watch(s, qp);
+        }
+    }
+}
+
+RoceTime fakernic_sqs_deadline(const FakernicState *s)
+{
+    RoceTime deadline = ROCE_TIME_NEVER;
+    const FakernicQp *qp;
+
+    QTAILQ_FOREACH(qp, &s->awake_sqs, awake) {
+        deadline = MIN(deadline, qp->sq_sleeps_at);
+    }
+    return deadline;
 }
 
 static uint16_t fakernic_decode_ud(RoceSendWr *wr,
@@ -334,11 +495,16 @@ RoceFetch fakernic_next_send(void *host, uint32_t qpn, RoceSendWr *wr)
     uint32_t available;
     int count;
 
-    if (!qp || !qp->sq.pages || qp->sq_ci == qp->sq_pi) {
+    if (!qp || !qp->sq.pages ||
+        (qp->sq_ci == qp->sq_pi && !qp->sq_unreadable)) {
         return ROCE_FETCH_NONE;
     }
     available = qp->sq_pi - qp->sq_ci;
     wr->index = qp->sq_ci;
+    if (qp->sq_unreadable) {
+        qp->sq_unreadable = false;
+        return fakernic_sq_broken(s, qp, wr, FAKERNIC_VENDOR_SQ_DMA);
+    }
     if (available > qp->sq.depth) {
         return fakernic_sq_broken(s, qp, wr, FAKERNIC_VENDOR_SQ_OVERRUN);
     }

@@ -11,6 +11,24 @@
 void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi);
 
 /*
+ * With FAKERNIC_FEATURE_SHADOW_DOORBELL: reads the records of queues that are
+ * awake, within the budget, and lets queues sleep that got nothing for a while.
+ */
+void fakernic_sqs_look(FakernicState *s, RoceTime now);
+
+/* When fakernic_sqs_look() is due. */
+RoceTime fakernic_sqs_deadline(const FakernicState *s);
+
+/* The queue is reset or destroyed: reads and writes its record no more. */
+void fakernic_sq_forget(FakernicState *s, FakernicQp *qp);
+
+/*
+ * Before the queue is destroyed: counts it as FAKERNIC_STAT_SQ_LOST if it
+ * sleeps and its host has posted without the doorbell that wakes it.
+ */
+void fakernic_sq_end(FakernicState *s, const FakernicQp *qp);
+
+/*
  * Decodes a WQE for monitoring: 0 or enum fakernic_vendor_err. 'wqe' has
  * FAKERNIC_SQ_WQE_SIZE_MAX bytes, of which only those of its blocks are used.
  * 'wr' has its opcode and flags already. Page lists are not read.

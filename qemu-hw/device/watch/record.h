@@ -55,6 +55,7 @@ typedef enum FakernicRecordKind {
     FAKERNIC_RECORD_MARK,
     FAKERNIC_RECORD_RESUMED,
     FAKERNIC_RECORD_RESTS,
+    FAKERNIC_RECORD_SQ_RECORD,
     FAKERNIC_RECORD_KINDS,
 } FakernicRecordKind;
 

@@ -332,6 +332,8 @@ static void guest_step(Guest *g, const FuzzRecord *r)
             nic_enable(n, 0);
         } else if (r->a >= 96 && r->a < 224) {
             step_look(n, r);
+        } else if (r->a >= 240) {
+            step_sq_record(n, r);
         } else {
             guest_advance(g, n, r->where % IDS);
         }
@@ -461,7 +463,8 @@ static GString *guest_command_line(FuzzTarget *t)
         " -netdev hubport,id=h0,hubid=0 -netdev hubport,id=h1,hubid=0"
 #define FUZZ_NIC ",uars=4,max-qp=32,max-cq=16,max-srq=8,max-pd=8,max-mr=64," \
                  "max-mr-pages=4096,gids=4,x-guest-faults=on," \
-                 "turn-us=1000000,x-cost-limit=" stringify(GUEST_UNIT_NS) \
+                 "sq-awake-us=100,turn-us=1000000,"                           \
+                 "x-cost-limit=" stringify(GUEST_UNIT_NS)                     \
                  ",turn-work=" stringify(GUEST_TURN_WORK)
         " -device fakernic,id=nic0,netdev=h0,mac=02:00:00:00:00:01" FUZZ_NIC
         " -device fakernic,id=nic1,netdev=h1,mac=02:00:00:00:00:02" FUZZ_NIC

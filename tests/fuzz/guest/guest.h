@@ -192,5 +192,6 @@ void populate_rss(Guest *g, Nic *n);
 /* wqe.c */
 void step_send(Guest *g, Nic *n, const FuzzRecord *r);
 void step_recv(Guest *g, Nic *n, const FuzzRecord *r);
+void step_sq_record(Nic *n, const FuzzRecord *r);
 
 #endif

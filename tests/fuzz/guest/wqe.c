@@ -189,6 +189,18 @@ void step_send(Guest *g, Nic *n, const FuzzRecord *r)
     }
 }
 
+/* where: QP; e: what its SQ's record gets, or how far from the true index. */
+void step_sq_record(Nic *n, const FuzzRecord *r)
+{
+    const Queue *sq = &n->qp[r->where % IDS].sq;
+    const uint64_t record = sq->address + (uint64_t)sq->depth * sq->entry;
+
+    if (sq->address) {
+        stl_le_p(nic_bytes(n, record, 4),
+                 r->b & 1 ? r->e : sq->index + (int8_t)r->e);
+    }
+}
+
 void step_recv(Guest *g, Nic *n, const FuzzRecord *r)
 {
     struct {

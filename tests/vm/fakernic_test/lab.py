@@ -7,10 +7,12 @@ between two tests fails the later one. Only one set is up at a time: two guests
 already fill the two cores that this project is made for.
 """
 
+import json
 import os
 import re
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from fakernic_lab import images
@@ -20,6 +22,7 @@ from fakernic_lab.errors import GuestCrashed
 from fakernic_lab.images import RACE_KERNEL, ProjectImage
 from fakernic_lab.machine import Nic
 from fakernic_lab.net import WIRES, mac, wires  # noqa: F401
+from fakernic_lab.qmp import QMPError
 from fakernic_lab.versions import MAIN_KERNEL
 from .watched import Watched
 
@@ -58,6 +61,20 @@ def mount(guest, path, folder):
     if not guest.run(f"mkdir -p {folder}; mountpoint -q {folder}").ok:
         disk = find_disk(guest, path)
         guest.check(f"mount -t erofs -o ro {disk} {folder}")
+
+
+def lost_posts(vm):
+    """Returns how many send queues the guest's cards have destroyed asleep, although
+    their owner had posted without the doorbell that wakes them."""
+    lost = 0
+    for index, nic in enumerate(vm.nics):
+        if nic.model == "fakernic" and vm.is_running():
+            with suppress(QMPError):                        # it is unplugged
+                found = vm.qmp("qom-get", path=f"/machine/peripheral/nic{index}",
+                               property="x-counters")
+                lost += sum(counters.get("sq_lost", 0)
+                            for counters in json.loads(found))
+    return lost
 
 
 def lost_wakeups(vm):

@@ -343,7 +343,7 @@ class Model:
         for event in self.records[node]:
             if event.kind == "mark":
                 self.see_mark(event, posts, begun)
-            elif event.kind == "doorbell_sq":
+            elif event.kind in ("doorbell_sq", "sq_record"):
                 doorbells[event.qpn] = event, posts.pop(event.qpn, None)
                 self.after_post(*doorbells[event.qpn])
             elif event.kind == "wqe":

@@ -43,6 +43,13 @@ STEPS = {
         "Posting a send: store the WQE; write barrier; store the producer "
         "index to the record; write barrier that also orders MMIO (wmb()); "
         "store the doorbell."),
+    "sq_record": Step(
+        "memory", "The program has written a WQE into the ring of its send queue, "
+        "and the new producer index into the queue's record. The card keeps the "
+        "queue awake: it reads the record by itself, without a doorbell.",
+        (), "The event index",
+        "After a doorbell the device may keep the send queue awake: for a while it "
+        "reads the queue's record by itself"),
     "wqe": Step(
         "memory", "The card reads the WQE by DMA, once, and "
         "checks the copy: opcode, lengths, reserved fields.",

@@ -115,6 +115,9 @@ class Words:
     def of_doorbell_sq(self, event, _):
         return f"doorbell: QP {event.qpn}, producer index {event.pi}"
 
+    def of_sq_record(self, event, _):
+        return f"record: QP {event.qpn}, producer index {event.pi}"
+
     def of_wqe(self, event, _):
         return f"WQE {event.index} fetched: {named(WQE_OPCODES, event.opcode)}"
 
