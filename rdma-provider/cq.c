@@ -43,10 +43,14 @@
 
 /*
  * Empty polls between poll doorbells: by default, and with POLL_SELDOM, where
- * the doorbell lets other threads run.
+ * the doorbell lets other threads run. If FAKERNIC_POLLED_STREAM entries or
+ * more came since the CQ was empty before, the caller has many requests
+ * outstanding, and taking an answer a little later delays none of them. So the
+ * number doubles with each doorbell, up to FAKERNIC_POLLS_PER_PAUSE.
  */
 #define FAKERNIC_POLLS_PER_DOORBELL 8
 #define FAKERNIC_POLLS_PER_PAUSE	64
+#define FAKERNIC_POLLED_STREAM		4
 /* Empty polls between checks for a removed device. A check costs as much as a
  * doorbell. The number is not a multiple of those above: after an event the
  * first empty poll counts as this one, to check at once, and must not ring.
@@ -186,6 +190,21 @@ static int fakernic_cqe_retire(struct fakernic_context *context,
 	return fakernic_usq_complete(&qp->sq, index, wr_id) ? 0 : EALREADY;
 }
 
+/* Whether the number of consecutive empty polls is one that rings. */
+static bool fakernic_polls_ring(const struct fakernic_context *context,
+				const struct fakernic_cq *cq,
+				unsigned int polls)
+{
+	if (polls % FAKERNIC_POLLS_PER_DOORBELL)
+		return false;
+	if (polls % FAKERNIC_POLLS_PER_PAUSE == 0)
+		return true;
+	if (context->features & FAKERNIC_FEATURE_POLL_SELDOM)
+		return false;
+	return !atomic_load_explicit(&cq->streams, memory_order_relaxed) ||
+	       (polls < FAKERNIC_POLLS_PER_PAUSE && !(polls & (polls - 1)));
+}
+
 /*
  * `polls` consecutive polls were empty, so the caller is spinning. Rings the
  * poll doorbell: the device may use this CPU, or give it to others, so no lock
@@ -196,13 +215,9 @@ static bool fakernic_polled_empty(struct fakernic_cq *cq, unsigned int polls)
 {
 	struct fakernic_context *context =
 		fakernic_to_context(cq->vcq.cq.context);
-	unsigned int interval =
-		context->features & FAKERNIC_FEATURE_POLL_SELDOM ?
-			FAKERNIC_POLLS_PER_PAUSE :
-			FAKERNIC_POLLS_PER_DOORBELL;
 
-	if (polls % interval == 0 &&
-	    context->features & FAKERNIC_FEATURE_POLL_DOORBELL)
+	if (context->features & FAKERNIC_FEATURE_POLL_DOORBELL &&
+	    fakernic_polls_ring(context, cq, polls))
 		fakernic_ring_poll(context->uar);
 	if (polls % FAKERNIC_POLLS_PER_LOOK)
 		return false;
@@ -378,6 +393,12 @@ static unsigned int fakernic_ucq_count_empty_locked(struct fakernic_cq *cq)
 	if (cq->may_be_gone)
 		cq->empty_polls = FAKERNIC_POLLS_PER_LOOK - 1;
 	cq->may_be_gone = false;
+	if (cq->ci != cq->empty_ci)
+		atomic_store_explicit(&cq->streams,
+				      cq->ci - cq->empty_ci >=
+					      FAKERNIC_POLLED_STREAM,
+				      memory_order_relaxed);
+	cq->empty_ci = cq->ci;
 	return ++cq->empty_polls;
 }
 

@@ -761,6 +761,32 @@ static void empty_polls_ring_the_poll_doorbell(void)
 	world_end(&world);
 }
 
+/* After many entries at once, the empty polls between doorbells double. */
+static void empty_polls_of_a_stream_ring_seldom(void)
+{
+	static const unsigned int after[] = { 8, 8, 16, 32, 64, 64 };
+	struct world world = world_of(IBV_QPT_RC);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_wc wc;
+	unsigned int i;
+
+	world.context->features &= ~FAKERNIC_FEATURE_POLL_SELDOM;
+	CHECK(rings_at(&world, 64) == 8);
+	for (i = 0; i < 4; i++)
+		CHECK(!post(&world, &wr) &&
+		      complete_send(&world, world.qp, i));
+	for (i = 0; i < 4; i++)
+		CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
+	for (i = 0; i < sizeof(after) / sizeof(*after); i++)
+		CHECK(rings_at(&world, 128) == after[i]);
+	/* One entry at a time is no stream. */
+	CHECK(!post(&world, &wr) && complete_send(&world, world.qp, 4));
+	CHECK(fakernic_upoll_cq(world.cq, 1, &wc) == 1);
+	CHECK(rings_at(&world, 64) == 8 && rings_at(&world, 64) == 8);
+	CHECK(rings_at(&world, 64) == 8);
+	world_end(&world);
+}
+
 static void arming_reports_the_consumer_index(void)
 {
 	struct world world = world_of(IBV_QPT_RC);
@@ -1387,6 +1413,7 @@ const struct test_case data_cases[] = {
 	CASE(aborted_and_failed_batches_post_nothing),
 	CASE(receives_and_polls_ring_no_doorbell),
 	CASE(empty_polls_ring_the_poll_doorbell),
+	CASE(empty_polls_of_a_stream_ring_seldom),
 	CASE(arming_reports_the_consumer_index),
 	CASE(late_event_covers_only_polled_entries),
 	CASE(old_event_covers_only_polled_entries),
