@@ -4,6 +4,7 @@
  * with the wire, and what VF Enable, resets and an unplug do to them.
  */
 #include "qemu/osdep.h"
+#include <glib/gstdio.h>
 #include "fakernic-setup.h"
 #include "fakernic/vport.h"
 
@@ -321,6 +322,37 @@ static void test_wire(void)
     close(fds[0]);
     g_free(vf.n.pci);
     card_stop(&c);
+}
+
+/* The same over the link, which a VF also looks at when its guest polls. */
+static void test_link(void)
+{
+    g_autofree char *folder = g_dir_make_tmp("fakernic-XXXXXX", NULL);
+    g_autofree char *lock = g_build_filename(folder, "lock", NULL);
+    g_autofree char *options = NULL;
+    Function vf, other = { 0 };
+    Connection t[2];
+    Card c;
+
+    g_assert_nonnull(folder);
+    options = g_strdup_printf(",vfs=1,link=%s -device fakernic,addr=05.0,"
+                              "mac=02:00:00:00:00:05,link=%s", folder, folder);
+    card_start(&c, options);
+    vfs_enable(&c, 1);
+    vf_up(&c, &vf, 0);
+    nic_find(&other.n, &c.m, 5);
+    function_up(&other, 5);
+    functions_connect(&t[0], &vf, &other);
+    functions_connect(&t[1], &other, &vf);
+    write_passes(&t[0]);
+    write_passes(&t[1]);
+    ring(&vf.n, 0, FAKERNIC_DOORBELL_POLL, 0);
+    g_assert_cmpuint(nic_stat(&vf.n, FAKERNIC_STAT_DOORBELL_DROPPED), ==, 0);
+    g_free(other.n.pci);
+    g_free(vf.n.pci);
+    card_stop(&c);
+    g_unlink(lock);
+    g_assert_cmpint(rmdir(folder), ==, 0);
 }
 
 /* VFs come and go while one of them sends to the PF. */
@@ -1044,6 +1076,7 @@ const FakernicTest fakernic_vf_tests[] = {
     { "vf/none", test_none },
     { "vf/traffic", test_traffic },
     { "vf/wire", test_wire },
+    { "vf/link", test_link },
     { "vf/loop", test_loop },
     { "vf/flr-of-vf", test_flr_of_vf },
     { "vf/reset-of-pf", test_reset_of_pf },
