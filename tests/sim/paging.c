@@ -241,8 +241,9 @@ static bool is_missing(Host *h, uint32_t key, uint64_t address,
     }
 }
 
-/* Whether its pages stay until the host takes them back; a load drops them. With
- * a limit of chunks that leaves each tenant a share, pages within a share stay. */
+/* Whether its pages stay until the host takes them back; a load drops them.
+ * With a limit of chunks that leaves each tenant a share, pages within a share
+ * stay. */
 static bool keeps_pages(const SimMr *mr)
 {
     const SimOptions *o = &mr->host->world->options;
