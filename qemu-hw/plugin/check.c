@@ -17,9 +17,9 @@
 #include "source-id.h"
 
 /* A device class that the QEMU of each architecture has, and its PCI ids. */
-#define FAKERNIC_KNOWN_TYPE     "pcie-root-port"
+#define FAKERNIC_KNOWN_TYPE     "pci-bridge"
 #define FAKERNIC_KNOWN_VENDOR   0x1b36
-#define FAKERNIC_KNOWN_DEVICE   0x000c
+#define FAKERNIC_KNOWN_DEVICE   0x0001
 
 __attribute__((visibility("default")))
 const char *fakernic_plugin_built_for(void)
