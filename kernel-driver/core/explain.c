@@ -236,6 +236,8 @@ const char *fakernic_vendor_name(u32 code)
 			"peer migrated to an unknown path",
 		[FAKERNIC_VENDOR_FLUSHED] = "flushed",
 		[FAKERNIC_VENDOR_CQ_OVERRUN] = "CQ overrun",
+		[FAKERNIC_VENDOR_SNAPSHOT] =
+			"machine restored from a snapshot, peer is elsewhere",
 	};
 
 	return fakernic_word(words, ARRAY_SIZE(words), code);
