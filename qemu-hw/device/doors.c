@@ -68,7 +68,8 @@ static bool fakernic_takes_frames(const FakernicState *s)
     const unsigned drops = FAKERNIC_HELD_FAULT | FAKERNIC_HELD_DEAD |
                            FAKERNIC_HELD_ABSENT;
 
-    return !(s->held & ~drops) && fakernic_budget_left(s);
+    return !(s->held & ~drops) && !s->saved.foreign &&
+           fakernic_budget_left(s);
 }
 
 static void fakernic_give_turn(FakernicState *s)
@@ -648,7 +649,14 @@ static void fakernic_timer(void *opaque)
 
 static void fakernic_vm_state(void *opaque, bool running, RunState state)
 {
-    if (fakernic_is_plugged(opaque)) {
+    FakernicState *s = opaque;
+
+    if (fakernic_is_plugged(s)) {
+        if (running && s->saved.loading) {
+            /* A load has failed in the middle, and yet the VM resumes. */
+            s->saved.loading = false;
+            fakernic_reset(s);
+        }
         fakernic_hold(opaque, FAKERNIC_HELD_STOPPED, !running);
     }
 }

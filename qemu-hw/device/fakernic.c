@@ -15,7 +15,6 @@
 #include "hw/pci/pci_bus.h"
 #include "hw/pci/pcie.h"
 #include "hw/pci/pcie_sriov.h"
-#include "migration/vmstate.h"
 #include "net/eth.h"
 #include "system/system.h"
 #include "budget.h"
@@ -26,6 +25,7 @@
 #include "doors.h"
 #include "fault/release.h"
 #include "life.h"
+#include "save.h"
 #include "state.h"
 #include "watch/rings.h"
 #include "objects.h"
@@ -214,6 +214,17 @@ static bool fakernic_check_vfs(FakernicState *s, Error **errp)
             fakernic_check_dm_size("vf-dm-size", s->vf_dm_size, errp));
 }
 
+static bool fakernic_check_snapshot(const FakernicState *s, Error **errp)
+{
+    if (s->snapshot_qps && strcmp(s->snapshot_qps, "error") &&
+        strcmp(s->snapshot_qps, "keep")) {
+        error_setg(errp, "property 'snapshot-qps' must be 'error' or 'keep', "
+                   "not '%s'", s->snapshot_qps);
+        return false;
+    }
+    return true;
+}
+
 static bool fakernic_check_properties(FakernicState *s, Error **errp)
 {
     if (is_multicast_ether_addr(s->conf.macaddr.a)) {
@@ -244,7 +255,7 @@ static bool fakernic_check_properties(FakernicState *s, Error **errp)
            fakernic_check_limit("sq-awake-us", s->sq_awake_us, 0, 10000, false,
                                 errp) &&
            fakernic_check_dm_size("dm-size", s->dm_size, errp) &&
-           fakernic_check_vfs(s, errp);
+           fakernic_check_vfs(s, errp) && fakernic_check_snapshot(s, errp);
 }
 
 static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
@@ -874,12 +885,6 @@ static void fakernic_finalize(Object *obj)
 
 /* ---- type ------------------------------------------------------------ */
 
-/* The engine's state is not saved yet: migration and snapshots are refused. */
-static const VMStateDescription fakernic_vmstate = {
-    .name = TYPE_FAKERNIC,
-    .unmigratable = 1,
-};
-
 static const Property fakernic_properties[] = {
     DEFINE_NIC_PROPERTIES(FakernicState, conf),
     DEFINE_PROP_STRING("link", FakernicState, link_path),
@@ -908,6 +913,7 @@ static const Property fakernic_properties[] = {
     DEFINE_PROP_UINT32("turn-work", FakernicState, turn_work, 2048),
     DEFINE_PROP_UINT32("cpu-nice", FakernicState, cpu_nice, 0),
     DEFINE_PROP_UINT32("sq-awake-us", FakernicState, sq_awake_us, 0),
+    DEFINE_PROP_STRING("snapshot-qps", FakernicState, snapshot_qps),
     DEFINE_PROP_BOOL("x-null", FakernicState, null_writes, false),
     DEFINE_PROP_BOOL("x-guest-faults", FakernicState, guest_faults, false),
     DEFINE_PROP_CHR("x-fault-events", FakernicState, faults.listener),
@@ -972,6 +978,9 @@ static void fakernic_describe_properties(ObjectClass *class)
                       "one that brings them frames (0 to 19)" },
         { "sq-awake-us", "how long a busy send queue needs no doorbell, in "
                          "microseconds (0 to 10000); 0: each send rings" },
+        { "snapshot-qps", "connections to other machines when a snapshot is "
+                          "loaded: error, or keep if the snapshots of all "
+                          "machines are loaded together" },
         { "x-null", "WRITEs complete without a packet, to measure the rest (on "
                     "or off)" },
         { "x-record", "a file that the recorder writes to" },

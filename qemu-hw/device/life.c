@@ -111,6 +111,7 @@ static void fakernic_reset_end(FakernicState *s)
     fakernic_fault_reset(s);
     fakernic_dump_forget(s);
     fakernic_budget_renew(s);
+    s->saved.foreign = 0;
     fakernic_hold(s, FAKERNIC_HELD_RESET | FAKERNIC_HELD_FAULT |
                      FAKERNIC_HELD_DEAD, false);
     /* QEMU may have queued frames during suspend without calling the device. */

@@ -200,6 +200,16 @@ void fakernic_persist_run(FakernicState *s)
     }
 }
 
+void fakernic_persist_wait(FakernicState *s)
+{
+    while (s->persist && !s->persist->ended) {
+        aio_poll(qemu_get_aio_context(), true);
+    }
+    if (s->persist) {
+        fakernic_persist_end(s);
+    }
+}
+
 void fakernic_persist_forget(FakernicState *s)
 {
     s->flush_waits = false;

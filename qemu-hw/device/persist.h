@@ -25,6 +25,9 @@ FakernicState *fakernic_persist_done(void *opaque, int error);
 /* Reports the result of a job to the engine, and starts the next FLUSH. */
 void fakernic_persist_run(FakernicState *s);
 
+/* Waits for the job under way, and reports its result to the engine. */
+void fakernic_persist_wait(FakernicState *s);
+
 /*
  * Abandons the job under way, because a reset or an unplug frees its QP. If its
  * thread has ended, this also drops the job's reference to the device.

@@ -13,12 +13,14 @@
  * (tests/laws).
  *
  *     fakernic.c                  the wiring
+ *     save.c                      migration and snapshots
  *     doors.c                     every way in
  *     turn.c                      the work of a turn
  *     fault/release.c             fault rules: whole device, held items
  *     bar.c                       registers and doorbells
  *     cmd/cmdq.c  life.c          commands; fatal errors and reset
  *     cmd/[a-z]*.c  objects.c     one command each; all objects together
+ *     save_objects.c              all objects as a stream of bytes
  *     watch/objects.c  watch/rings.c  watch/json.c  watch/stats.c
  *                                 show the device's state to tools and tests
  *     port/port.c  port/flow.c  port/rss.c
@@ -101,6 +103,15 @@ typedef struct FakernicCosts {
     int64_t began;              /* start of the step: thread CPU time in ns */
 } FakernicCosts;
 
+/* Migration and snapshots (save.c). */
+typedef struct FakernicSaved {
+    bool resetting;             /* a reset was under way: nothing else counts */
+    bool loading;               /* a load has begun, and has not completed */
+    bool waking;                /* a DESTROY_MR was, and has freed the key */
+    uint32_t foreign;           /* a snapshot was loaded: the next QP to check
+                                 * for a peer in another machine; 0: none */
+} FakernicSaved;
+
 struct FakernicState {
     PCIDevice parent_obj;
     char *name;                 /* its path in QOM, from realize on */
@@ -126,6 +137,7 @@ struct FakernicState {
     uint32_t turn_us;           /* budget of a turn, in time */
     uint32_t cpu_nice;          /* vCPU threads: this much nicer than main */
     uint32_t sq_awake_us;       /* time that an SQ stays awake; 0: no SQ does */
+    char *snapshot_qps;         /* NULL, "error" or "keep" */
     bool null_writes;           /* for measurements: WRITEs make no packets */
     uint32_t interface_version;
     uint64_t feature_mask;
@@ -189,6 +201,7 @@ struct FakernicState {
     uint32_t persist_hold;      /* for tests: its least duration in ms */
     uint64_t engine_work;       /* part of roce_work() that is charged */
     uint32_t longest_turn;      /* most units that one turn has used */
+    FakernicSaved saved;
 
     /* registers */
     uint32_t control;

@@ -70,6 +70,30 @@ static void fakernic_turn_ticks(FakernicState *s, RoceTime now)
     }
 }
 
+/*
+ * A snapshot goes back in time: the PSNs of a loaded connection are in its
+ * peer's past, and the peer would acknowledge new requests as duplicates
+ * without executing them. So these connections end, some in each turn.
+ */
+static void fakernic_turn_snapshot(FakernicState *s)
+{
+    while (s->saved.foreign) {
+        const uint32_t qpn = s->saved.foreign++;
+
+        if (s->saved.foreign >= s->max_qp) {
+            s->saved.foreign = 0;
+        }
+        if (roce_qp_is_foreign(s->roce, qpn)) {
+            roce_qp_error(s->roce, fakernic_now(), qpn,
+                          FAKERNIC_VENDOR_SNAPSHOT);
+            if (!fakernic_turn_lasts(s, 1)) {
+                fakernic_kick(s);
+                return;
+            }
+        }
+    }
+}
+
 static void fakernic_turn_reclaim(FakernicState *s)
 {
     if (!roce_reclaim(s->roce, FAKERNIC_RECLAIM_PER_TURN)) {
@@ -182,6 +206,7 @@ bool fakernic_turn(FakernicState *s)
         return false;
     }
     fakernic_turn_step(s, "fault rules");
+    fakernic_turn_snapshot(s);
     fakernic_turn_reclaim(s);
     fakernic_persist_run(s);
     fakernic_turn_step(s, "memory given back");

@@ -357,6 +357,15 @@ bool roce_qp_query_init(const Roce *r, uint32_t qpn, RoceQpInit *init)
     return qp;
 }
 
+bool roce_qp_is_foreign(Roce *r, uint32_t qpn)
+{
+    RoceQp *qp = roce_qp_find(r, qpn);
+
+    return qp && roce_qp_connected(qp) &&
+           qp->attr.state >= FAKERNIC_QPS_RTR &&
+           qp->attr.state <= FAKERNIC_QPS_SQE && !roce_path_loopback(r, qp);
+}
+
 bool roce_qp_view(const Roce *r, uint32_t qpn, RoceQpView *view)
 {
     const RoceQp *qp = roce_qp_find(r, qpn);

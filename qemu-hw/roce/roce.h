@@ -525,6 +525,9 @@ int roce_qp_query(Roce *r, uint32_t qpn, RoceQpAttr *attr);
 /* The numbers that the QP was created with. False: there is no such QP. */
 bool roce_qp_query_init(const Roce *r, uint32_t qpn, RoceQpInit *init);
 
+/* Is the QP connected to another port? */
+bool roce_qp_is_foreign(Roce *r, uint32_t qpn);
+
 /* The progress of a QP, which no attribute contains. */
 typedef struct RoceQpView {
     uint32_t una_psn;           /* oldest unacknowledged PSN */

@@ -88,7 +88,7 @@ def fields_written(tree):
 
 
 def fields_saved(tree):
-    """roce_save() saves every field of the engine, or marks it as derived"""
+    """every field of an object is saved, or marked as derived"""
     return saved.forgotten(tree)
 
 

@@ -1462,23 +1462,6 @@ static void test_frame_during_suspend(void)
     close(fd);
 }
 
-/* ---- snapshots ----------------------------------------------------------- */
-
-/* Migration and snapshots are refused, and the device continues. */
-static void test_no_migration(Rig *r)
-{
-    g_autofree char *said = NULL;
-    QDict *answer;
-
-    answer = qtest_qmp(r->m.qts, "{ 'execute': 'migrate',"
-                       " 'arguments': { 'uri': 'exec:cat >/dev/null' } }");
-    g_assert_true(qdict_haskey(answer, "error"));
-    qobject_unref(answer);
-    said = qtest_hmp(r->m.qts, "savevm before");
-    g_assert_nonnull(strstr(said, "migrat"));
-    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
-}
-
 const FakernicTest fakernic_life_tests[] = {
     { "life/unplug/from-doorbell", test_unplug_from_doorbell },
     { "life/unplug/from-command", test_unplug_from_command },
@@ -1504,7 +1487,6 @@ const FakernicTest fakernic_life_tests[] = {
     { "life/quiet-unplugged", test_quiet_unplugged },
     { "life/link-stopped", test_link_stopped },
     { "life/frame-during-suspend", test_frame_during_suspend },
-    { "life/no-migration", ENABLED(test_no_migration) },
     { "turn/bounded", test_turn },
     { "turn/time-limit", test_time_limit },
     { "turn/flood", test_flood },

@@ -344,20 +344,6 @@ static void test_property_values(void)
     machine_stop(&m);
 }
 
-/* The device blocks migration. */
-static void test_migration_blocked(void)
-{
-    Machine m;
-    QDict *answer;
-
-    machine_start(&m, "%s", DEVICE);
-    answer = qtest_qmp(m.qts, "{ 'execute': 'migrate', 'arguments': "
-                              "{ 'uri': 'exec:cat >/dev/null' } }");
-    g_assert_true(qdict_haskey(answer, "error"));
-    qobject_unref(answer);
-    machine_stop(&m);
-}
-
 const FakernicTest fakernic_registers_tests[] = {
     { "pci/identity", BARE(test_pci_identity) },
     { "pci/bars", BARE(test_pci_bars) },
@@ -373,6 +359,5 @@ const FakernicTest fakernic_registers_tests[] = {
     { "fatal/dma", ENABLED(test_fatal_dma) },
     { "command-line/bad-properties", test_properties },
     { "command-line/property-values", test_property_values },
-    { "migration/blocked", test_migration_blocked },
     { NULL }
 };

@@ -46,6 +46,7 @@ int main(int argc, char **argv)
         fakernic_port_tests,
         fakernic_resets_tests,
         fakernic_life_tests,
+        fakernic_save_tests,
         fakernic_fault_tests,
         fakernic_query_tests,
         fakernic_qmp_tests,

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Migration and snapshots. The saved state begins with the properties, which
+ * must be the same on both sides, so that a refusal names the cause. PCI
+ * configuration, MSI-X and registers follow in QEMU's own terms, then the
+ * objects and the engine as one stream (save_objects.c, ../roce/save.c).
+ * Device memory is a RAM block, which QEMU moves itself.
+ *
+ * The VM is stopped during a save, and guest memory has been saved already. So
+ * nothing here writes guest memory. A command under way begins again after the
+ * load. A frame that waits in the netdev's queue is lost, as on a wire.
+ *
+ * The state is hostile input, like everything from outside. A state that
+ * cannot be loaded is refused with one line, and the device is reset.
+ */
+#include "qemu/osdep.h"
+#include "qemu/bswap.h"
+#include "qemu/error-report.h"
+#include "hw/pci/msix.h"
+#include "hw/pci/pcie_aer.h"
+#include "migration/qemu-file-types.h"
+#include "budget.h"
+#include "clock.h"
+#include "compat.h"
+#include "life.h"
+#include "doors.h"
+#include "persist.h"
+#include "save.h"
+#include "save_objects.h"
+#include "state.h"
+#include "fault/gate.h"
+#include "../roce/stream.h"
+
+/* ---- properties ---------------------------------------------------------- */
+
+typedef struct FakernicSaveProperty {
+    const char *name;
+    size_t offset, size;
+    bool may_grow;              /* an older device had less */
+} FakernicSaveProperty;
+
+#define SAVE_PROPERTY(title, field)                            \
+    .name = title, .offset = offsetof(FakernicState, field),   \
+    .size = sizeof(((FakernicState *)NULL)->field)
+
+static const FakernicSaveProperty save_properties[] = {
+    { SAVE_PROPERTY("uars", uars) },
+    { SAVE_PROPERTY("max-qp", max_qp) },
+    { SAVE_PROPERTY("max-cq", max_cq) },
+    { SAVE_PROPERTY("max-srq", max_srq) },
+    { SAVE_PROPERTY("max-pd", max_pd) },
+    { SAVE_PROPERTY("max-mr", max_mr) },
+    { SAVE_PROPERTY("gids", gids) },
+    { SAVE_PROPERTY("mtu-max", mtu_max) },
+    { SAVE_PROPERTY("speed-mbps", speed_mbps) },
+    { SAVE_PROPERTY("dm-size", dm_size) },
+    { SAVE_PROPERTY("dcqcn", dcqcn) },
+    { SAVE_PROPERTY("x-interface-version", interface_version),
+      .may_grow = true },
+};
+
+static uint64_t save_property(const FakernicState *s,
+                              const FakernicSaveProperty *p)
+{
+    const char *at = (const char *)s + p->offset;
+
+    return p->size == sizeof(bool) ? *(const bool *)at :
+           p->size == sizeof(uint32_t) ? *(const uint32_t *)at :
+                                         *(const uint64_t *)at;
+}
+
+static int save_properties_put(QEMUFile *f, void *pv, size_t size,
+                               const VMStateField *field, JSONWriter *desc)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(save_properties); i++) {
+        qemu_put_be64(f, save_property(pv, &save_properties[i]));
+    }
+    return 0;
+}
+
+static int save_properties_get(QEMUFile *f, void *pv, size_t size,
+                               const VMStateField *field)
+{
+    const FakernicState *s = pv;
+
+    for (unsigned i = 0; i < ARRAY_SIZE(save_properties); i++) {
+        const uint64_t here = save_property(s, &save_properties[i]);
+        const uint64_t saved = qemu_get_be64(f);
+
+        if (qemu_file_get_error(f)) {
+            error_report("%s: the saved state ends too early", s->name);
+            return -EIO;
+        }
+        if (saved > here ||
+            (saved < here && !save_properties[i].may_grow)) {
+            error_report("%s: property '%s' is %" PRIu64 " in the saved state "
+                         "and %" PRIu64 " here", s->name,
+                         save_properties[i].name, saved, here);
+            return -EINVAL;
+        }
+    }
+    return 0;
+}
+
+static const VMStateInfo save_info_properties = {
+    .name = "fakernic properties",
+    .get = save_properties_get,
+    .put = save_properties_put,
+};
+
+/* ---- objects and engine -------------------------------------------------- */
+
+static bool save_write(void *f, const void *bytes, size_t size)
+{
+    qemu_put_buffer(f, bytes, size);
+    return true;                /* QEMU checks the file for errors itself */
+}
+
+static bool save_read(void *f, void *bytes, size_t size)
+{
+    return qemu_get_buffer(f, bytes, size) == size &&
+           !qemu_file_get_error(f);
+}
+
+static int save_stream_put(QEMUFile *f, void *pv, size_t size,
+                           const VMStateField *field, JSONWriter *desc)
+{
+    FakernicState *s = pv;
+    RoceStream stream = { .write = save_write, .host = f };
+
+    if (s->saved.resetting) {
+        return 0;
+    }
+    fakernic_save_objects(&stream, s);
+    return roce_save(s->roce, save_write, f) ? 0 : -EIO;
+}
+
+/* A reset that is due, or still frees objects, completes. */
+static void save_settle(FakernicState *s)
+{
+    while (s->held & FAKERNIC_HELD_RESET) {
+        fakernic_budget_renew(s);
+        fakernic_life_settle(s);
+    }
+}
+
+static int save_stream_get(QEMUFile *f, void *pv, size_t size,
+                           const VMStateField *field)
+{
+    char error[ROCE_LOAD_ERROR] = "";
+    FakernicState *s = pv;
+    RoceStream stream = {
+        .loads = true, .read = save_read, .host = f, .error = error,
+    };
+
+    if (s->saved.resetting) {
+        return 0;
+    }
+    fakernic_save_objects(&stream, s);
+    if (!stream.failed) {
+        stream.failed = !roce_load(s->roce, save_read, f, error);
+    }
+    if (!stream.failed) {
+        fakernic_save_compare(&stream, s);
+    }
+    if (stream.failed) {
+        error_report("%s: the saved state cannot be loaded: %s", s->name,
+                     error);
+        fakernic_reset(s);
+        save_settle(s);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static const VMStateInfo save_info_stream = {
+    .name = "fakernic objects",
+    .get = save_stream_get,
+    .put = save_stream_put,
+};
+
+/* ---- before and after ---------------------------------------------------- */
+
+/* What cannot be saved, in words; NULL: nothing. */
+static const char *save_obstacle(const FakernicState *s)
+{
+    if (s->card) {
+        return "property 'vfs' is set, and virtual functions are not saved";
+    }
+    return fakernic_gate_unsaved(s);
+}
+
+static int fakernic_save_begin(void *opaque)
+{
+    FakernicState *s = opaque;
+    const char *obstacle = save_obstacle(s);
+
+    if (obstacle) {
+        error_report("%s: the device cannot be saved: %s", s->name, obstacle);
+        return -EBUSY;
+    }
+    fakernic_persist_wait(s);
+    s->saved.resetting = s->held & FAKERNIC_HELD_RESET;
+    s->saved.waking = s->cmdq.underway && s->progress.waking &&
+                      le16_to_cpu(s->cmdq.request.opcode) ==
+                          FAKERNIC_CMD_DESTROY_MR;
+    return 0;
+}
+
+/* A device that is about to be loaded has no objects. */
+static int fakernic_load_begin(void *opaque)
+{
+    FakernicState *s = opaque;
+
+    if (s->card) {
+        error_report("%s: the device cannot be loaded: property 'vfs' is set, "
+                     "and virtual functions are not saved", s->name);
+        return -EINVAL;
+    }
+    fakernic_reset(s);
+    save_settle(s);
+    s->saved.loading = true;
+    return 0;
+}
+
+/* What is wrong with the loaded registers; NULL: nothing. */
+static const char *save_wrong(FakernicState *s)
+{
+    if (s->driver_features & ~s->features) {
+        return "the driver uses features that are not offered here";
+    }
+    if (s->cmdq.log_depth > FAKERNIC_CMDQ_LOG_DEPTH_MAX &&
+        s->status & FAKERNIC_STATUS_ENABLED) {
+        return "invalid depth of the command queue";
+    }
+    if (s->port_mtu < FAKERNIC_MIN_MTU || s->port_mtu > s->mtu_max) {
+        return "invalid MTU";
+    }
+    if (s->port_qpn && !fakernic_qp(s, s->port_qpn)) {
+        return "invalid default queue pair of the port";
+    }
+    return NULL;
+}
+
+static int fakernic_load_end(void *opaque, int version)
+{
+    FakernicState *s = opaque;
+    const char *wrong = s->saved.resetting ? NULL : save_wrong(s);
+
+    if (wrong) {
+        error_report("%s: the saved state cannot be loaded: %s", s->name,
+                     wrong);
+        fakernic_reset(s);
+        save_settle(s);
+        return -EINVAL;
+    }
+    s->saved.loading = false;
+    if (s->saved.resetting) {
+        fakernic_reset(s);      /* in place of the one that was under way */
+    }
+    s->cmdq.underway = s->progress.waking = s->saved.waking;
+    s->engine_work = roce_work(s->roce);
+    s->tx_blocked = false;
+    s->frames_wait = true;
+    s->saved.foreign = s->status & FAKERNIC_STATUS_ENABLED &&
+                               runstate_check(RUN_STATE_RESTORE_VM) &&
+                       g_strcmp0(s->snapshot_qps, "keep") ? 1 : 0;
+    fakernic_configured(s);
+    fakernic_kick(s);
+    return 0;
+}
+
+#define SAVE_INFO(title, kind)                             \
+    .name = (title), .info = &(kind), .flags = VMS_SINGLE, \
+    .size = sizeof(FakernicState)
+
+const VMStateDescription fakernic_vmstate = {
+    .name = TYPE_FAKERNIC,
+    .version_id = 1,
+    .minimum_version_id = 1,
+    .pre_save = fakernic_save_begin,
+    .pre_load = fakernic_load_begin,
+    .post_load = fakernic_load_end,
+    .fields = (const VMStateField[]) {
+        { SAVE_INFO("properties", save_info_properties) },
+        VMSTATE_PCI_DEVICE(parent_obj, FakernicState),
+        VMSTATE_STRUCT(parent_obj.exp.aer_log, FakernicState, 0,
+                       vmstate_pcie_aer_log, PCIEAERLog),
+        VMSTATE_MSIX(parent_obj, FakernicState),
+        VMSTATE_BOOL(saved.resetting, FakernicState),
+        VMSTATE_BOOL(saved.waking, FakernicState),
+        VMSTATE_UINT32(control, FakernicState),
+        VMSTATE_UINT32(status, FakernicState),
+        VMSTATE_UINT32(fatal_code, FakernicState),
+        VMSTATE_UINT32(test, FakernicState),
+        VMSTATE_UINT64(driver_features, FakernicState),
+        VMSTATE_UINT32(clock_high, FakernicState),
+        VMSTATE_UINT64(cmdq.sq_address, FakernicState),
+        VMSTATE_UINT64(cmdq.cq_address, FakernicState),
+        VMSTATE_UINT32(cmdq.log_depth, FakernicState),
+        VMSTATE_UINT32(cmdq.pi, FakernicState),
+        VMSTATE_UINT32(cmdq.ci, FakernicState),
+        VMSTATE_BOOL(cmdq.lost, FakernicState),
+        VMSTATE_INT64(cmdq.delayed_until, FakernicState),
+        VMSTATE_BUFFER_UNSAFE(cmdq.request, FakernicState, 0,
+                              sizeof(struct fakernic_cmd)),
+        VMSTATE_BOOL(flush_waits, FakernicState),
+        VMSTATE_UINT32(port_mtu, FakernicState),
+        VMSTATE_UINT32(port_qpn, FakernicState),
+        VMSTATE_BOOL(link_changed, FakernicState),
+        VMSTATE_UINT8(port_filter, FakernicState),
+        VMSTATE_BOOL(port_vlan_strip, FakernicState),
+        VMSTATE_BOOL(port_enabled, FakernicState),
+        VMSTATE_BUFFER(port_mac, FakernicState),
+        VMSTATE_UINT64(interrupts, FakernicState),
+        { SAVE_INFO("objects", save_info_stream) },
+        VMSTATE_END_OF_LIST()
+    },
+};

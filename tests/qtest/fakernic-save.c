@@ -1,0 +1,589 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Migration and snapshots: a device with queues in several states moves to a
+ * second QEMU and continues. What cannot be saved or loaded is refused in
+ * words, and the source continues.
+ */
+#include "qemu/osdep.h"
+#include <sys/wait.h>
+#include "qobject/qdict.h"
+#include "qobject/qlist.h"
+#include "fakernic-setup.h"
+#include "fakernic-peer.h"
+
+/* ---- moving -------------------------------------------------------------- */
+
+/* A file name for a saved machine. */
+static char *save_path(void)
+{
+    char *path = g_strdup("/tmp/fakernic-save-XXXXXX");
+    int fd = g_mkstemp(path);
+
+    g_assert_cmpint(fd, >=, 0);
+    close(fd);
+    return path;
+}
+
+/* Waits for the end of a migration; true: it completed. */
+static bool save_ended(QTestState *qts)
+{
+    for (unsigned tries = 0; tries < 60000; tries++) {
+        QDict *answer = qtest_qmp(qts, "{ 'execute': 'query-migrate' }");
+        QDict *info = qdict_get_qdict(answer, "return");
+        const char *status = qdict_get_try_str(info, "status");
+        const bool completed = status && !strcmp(status, "completed");
+        const bool failed = status && !strcmp(status, "failed");
+
+        qobject_unref(answer);
+        if (completed || failed) {
+            return completed;
+        }
+        g_usleep(1000);
+    }
+    g_error("the migration does not end");
+}
+
+static bool save_to(Machine *m, const char *uri)
+{
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'migrate',"
+                             " 'arguments': { 'uri': %s } }", uri);
+    return save_ended(m->qts);
+}
+
+/* Options of a machine that loads a file. */
+static char *save_options(const char *bios, const char *options,
+                          const char *path)
+{
+    return g_strdup_printf("-machine q35 -nodefaults -bios %s "
+                           "-global apic-common.vapic=off %s "
+                           "-incoming file:%s", bios, options, path);
+}
+
+/* Saves the machine to a file, and ends its QEMU. */
+static char *save_end(Machine *m, int64_t *now)
+{
+    char *path = save_path();
+    g_autofree char *uri = g_strdup_printf("file:%s", path);
+
+    *now = qtest_clock_step(m->qts, 1);
+    g_assert_true(save_to(m, uri));
+    qtest_quit(m->qts);
+    return path;
+}
+
+/* Continues in another QEMU. The allocator and the bus know the machine. */
+static void save_begin(Machine *m, const char *options, const char *path,
+                       int64_t now)
+{
+    g_autofree char *bios = machine_bios();
+    g_autofree char *all = save_options(bios, options, path);
+
+    m->qts = qtest_init(all);
+    m->bus->qts = m->qts;
+    for (unsigned tries = 0; tries < 60000; tries++) {
+        QDict *answer = qtest_qmp(m->qts, "{ 'execute': 'query-status' }");
+        const bool runs = qdict_get_bool(qdict_get_qdict(answer, "return"),
+                                         "running");
+
+        qobject_unref(answer);
+        if (runs) {
+            unlink(bios);
+            /* The clock of a qtest begins at zero. */
+            qtest_clock_set(m->qts, now);
+            return;
+        }
+        g_usleep(1000);
+    }
+    g_error("the loaded machine does not run");
+}
+
+static void save_move(Machine *m, const char *options)
+{
+    int64_t now;
+    g_autofree char *path = save_end(m, &now);
+
+    save_begin(m, options, path, now);
+    unlink(path);
+}
+
+static void rig_move(Rig *r)
+{
+    save_move(&r->m, DEVICE ",id=nic0");
+}
+
+/* ---- what continues ------------------------------------------------------ */
+
+static void test_idle(Rig *r)
+{
+    fill(&r->n, &r->s, 0, 512);
+    rig_move(r);
+    rig_move(r);
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 512);
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    assert_same(&r->n, &r->s, 0, 16384, 512);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_TX_ROCE), >, 0);
+}
+
+/* A SEND waits for a receive, which is posted after the move. */
+static void test_rnr(Rig *r)
+{
+    struct fakernic_cqe cqe;
+    Wqe wqe = wqe_send(&r->s, 0, 3000);
+
+    fill(&r->n, &r->s, 0, 3000);
+    POST(r, wqe);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_RX_RNR_NAK), ==, 1);
+    rig_move(r);
+    rq_post(&r->n, &r->b.rq, 7, r->s.data + 8192, 4096, r->s.key);
+    qtest_clock_step(r->m.qts, 1000000000);
+    cqe = rig_cqe(r, FAKERNIC_CQE_RECV, FAKERNIC_WC_SUCCESS);
+    g_assert_cmpuint(le32_to_cpu(cqe.wqe_index), ==, 7);
+    rig_cqe(r, FAKERNIC_CQE_SEND, FAKERNIC_WC_SUCCESS);
+    assert_same(&r->n, &r->s, 0, 8192, 3000);
+}
+
+/* Completions that were not polled, an armed CQ and EQ, MSI-X. */
+static void test_events(Rig *r)
+{
+    struct fakernic_eqe eqe;
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
+
+    msix_setup(&r->n);
+    POST(r, wqe);
+    cq_arm(&r->n, &r->s.cq, 0, false);
+    rig_move(r);
+    g_assert_true(msix_fired(&r->n, 1));
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    g_assert_true(eq_poll(&r->n, &r->s.eq, &eqe));
+    eq_ring(&r->n, &r->s.eq, true);
+    cq_arm(&r->n, &r->s.cq, 0, false);
+    rig_move(r);
+    g_assert_false(msix_fired(&r->n, 1));
+    POST(r, wqe);
+    g_assert_true(msix_fired(&r->n, 1));
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+}
+
+/* The event of a moderated CQ is held, and comes at its time. */
+static void test_held_event(Rig *r)
+{
+    struct fakernic_modify_cq_req req = {
+        .cqn = LE32(r->s.cq.id), .count = LE16(100), .period_us = LE16(1000),
+    };
+    struct fakernic_eqe eqe;
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
+
+    assert_status(CMD(&r->n, MODIFY_CQ, req), OK);
+    cq_arm(&r->n, &r->s.cq, 0, false);
+    POST(r, wqe);
+    rig_move(r);
+    g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
+    qtest_clock_step(r->m.qts, 2000000);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.eq, FAKERNIC_EVENT_COMPLETION),
+                     ==, r->s.cq.id);
+}
+
+/* A full EQ: the events stay latched until there is room. */
+static void test_latched_events(Rig *r)
+{
+    struct fakernic_eqe eqe;
+    Qp qp[20];
+
+    for (unsigned i = 0; i < ARRAY_SIZE(qp); i++) {
+        qp_create(&r->n, &qp[i], FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
+        rc_connect(&r->n, qp[i].qpn, qp[i].qpn, own_gid, nic_mac);
+        /* Its doorbell announces more than the ring holds. */
+        ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(qp[i].qpn, 0x1000));
+    }
+    rig_move(r);
+    for (unsigned i = 0; i < ARRAY_SIZE(qp); i++) {
+        g_assert_cmpuint(eq_expect(&r->n, &r->s.async,
+                                   FAKERNIC_EVENT_QP_FATAL), ==, qp[i].qpn);
+        eq_ring(&r->n, &r->s.async, true);
+    }
+    g_assert_false(eq_poll(&r->n, &r->s.async, &eqe));
+}
+
+/* Objects can be destroyed in order: each counts its users. */
+static void test_users(Rig *r)
+{
+    rig_move(r);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, r->s.pd), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, r->s.cq.id), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, r->a.qpn), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, r->b.qpn), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, r->s.pd), BUSY);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_MR, r->s.key), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DEALLOC_PD, r->s.pd), OK);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_CQ, r->s.cq.id), OK);
+    nic_reset(&r->n);
+    nic_bringup(&r->n);
+}
+
+/* A device that no driver has enabled. */
+static void test_not_enabled(Rig *r)
+{
+    rig_move(r);
+    g_assert_cmphex(nic_status(&r->n), ==, FAKERNIC_STATUS_READY);
+    nic_bringup(&r->n);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+}
+
+/* Continues in a QEMU with another wire, which the test holds. */
+static void peer_move(Peer *p)
+{
+    uint8_t frame[4 + 64] = { [3] = 64 };
+    int64_t now;
+    g_autofree char *path = save_end(&p->m, &now);
+    g_autofree char *options = NULL;
+    int fds[2];
+
+    close(p->wire);
+    g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), ==, 0);
+    options = g_strdup_printf("-netdev stream,id=n0,addr.type=fd,addr.str=%d "
+                              DEVICE ",netdev=n0", fds[1]);
+    save_begin(&p->m, options, path, now);
+    unlink(path);
+    close(fds[1]);
+    p->wire = fds[0];
+    frame_make(frame + 4, nic_mac, 64);
+    g_byte_array_append(p->out, frame, sizeof(frame));
+    peer_send(p);
+}
+
+/* The packets of a WRITE are not answered. After the move the device sends the
+ * same PSNs again, and the WRITE completes once. */
+static void test_wire(void)
+{
+    struct fakernic_cqe cqe;
+    Packet packet;
+    Wqe wqe;
+    Peer p;
+    Qp qp;
+
+    peer_start(&p, "", 0);
+    peer_connect(&p, &qp, 0);
+    wqe = wqe_rdma(&p.s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 2000);
+    sq_put(&p.n, &qp, &wqe, sizeof(wqe));
+    sq_ring(&p.n, &qp);
+    for (unsigned moved = 0; moved < 2; moved++) {
+        g_assert_true(peer_next(&p, &packet));
+        g_assert_cmphex(packet.psn, ==, PEER_PSN);
+        g_assert_true(peer_next(&p, &packet));
+        g_assert_cmphex(packet.psn, ==, PEER_PSN + 1);
+        if (!moved) {
+            peer_move(&p);
+            g_assert_false(peer_next(&p, &packet));
+            qtest_clock_step(p.m.qts, 1000000000);
+        }
+    }
+    packet = packet_answer(PEER_ACK, qp.qpn, PEER_PSN + 1, PEER_ACKED);
+    peer_put(&p, &packet);
+    peer_send(&p);
+    cq_await(&p.n, &p.s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+             FAKERNIC_WC_SUCCESS);
+    g_assert_false(cq_poll(&p.n, &p.s.cq, &cqe));
+    peer_stop(&p);
+}
+
+/* ---- what is refused ----------------------------------------------------- */
+
+/* A QEMU with these options refuses the file with these words. */
+static void save_refused(const char *options, const char *path,
+                         const char *words)
+{
+    g_autofree char *bios = machine_bios();
+    g_autofree char *all = save_options(bios, options, path);
+    g_autofree char *line = g_strdup_printf(
+        "%s -accel qtest -display none -S %s", getenv("QTEST_QEMU_BINARY"),
+        all);
+    g_autofree char *output = NULL, *errors = NULL;
+    int status;
+
+    g_assert_true(g_spawn_command_line_sync(line, &output, &errors, &status,
+                                            NULL));
+    unlink(bios);
+    g_test_message("%s", errors);
+    g_assert_true(WIFEXITED(status));
+    g_assert_cmpint(WEXITSTATUS(status), ==, 1);
+    g_assert_nonnull(strstr(errors, words));
+}
+
+static void test_other_options(Rig *r)
+{
+    int64_t now;
+    g_autofree char *path = save_end(&r->m, &now);
+
+    save_refused(DEVICE ",max-qp=64", path,
+                 "property 'max-qp' is 4096 in the saved state and 64 here");
+    save_refused(DEVICE ",dm-size=8K", path, "fakernic-dm");
+    save_refused(DEVICE ",x-feature-mask=0x13", path,
+                 "the driver uses features that are not offered here");
+    save_begin(&r->m, DEVICE ",id=nic0", path, now);
+    unlink(path);
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+}
+
+/* The device's state in a file, behind its name without "-dm". */
+static char *save_find(char *file, size_t size)
+{
+    static const char name[] = "04.0/fakernic";
+    char *at = file;
+
+    do {
+        at = memmem(at, file + size - at, name, sizeof(name) - 1);
+        g_assert_nonnull(at);
+        at += sizeof(name) - 1;
+    } while (*at == '-');
+    return at;
+}
+
+/* A file that ends anywhere within the device's state, or is not one. */
+static void test_truncated(Rig *r)
+{
+    int64_t now;
+    g_autofree char *path = save_end(&r->m, &now);
+    static const struct {
+        size_t kept;
+        const char *words;
+    } cases[] = {
+        { 64, "the saved state ends too early" },   /* the properties */
+        { 1024, "load of migration failed" },       /* QEMU's own part */
+        { 10000, "the stream ends too early" },     /* objects */
+        { 76000, "the stream ends too early" },     /* the engine */
+    };
+    g_autofree char *saved = NULL;
+    size_t size, start;
+
+    g_assert_true(g_file_get_contents(path, &saved, &size, NULL));
+    start = save_find(saved, size) - saved;
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+        g_assert_true(g_file_set_contents(path, saved, start + cases[i].kept,
+                                          NULL));
+        save_refused(DEVICE ",id=nic0", path, cases[i].words);
+    }
+    g_assert_true(g_file_set_contents(path, saved, size, NULL));
+    save_begin(&r->m, DEVICE ",id=nic0", path, now);
+    unlink(path);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+}
+
+/* Loads a file in another QEMU, which then quits. Returns its wait status. */
+static int save_try(const char *path)
+{
+    g_autofree char *bios = machine_bios();
+    g_autofree char *all = save_options(bios, DEVICE ",id=nic0", path);
+    g_autofree char *line = g_strdup_printf(
+        "%s -accel qtest -display none -S -qmp stdio %s",
+        getenv("QTEST_QEMU_BINARY"), all);
+    g_auto(GStrv) args = NULL;
+    char answer[4096];
+    FILE *to, *from;
+    int in, out, status;
+    GPid pid;
+
+    g_assert_true(g_shell_parse_argv(line, NULL, &args, NULL));
+    g_assert_true(g_spawn_async_with_pipes(
+        NULL, args, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, &in,
+        &out, NULL, NULL));
+    to = fdopen(in, "w");
+    from = fdopen(out, "r");
+    setvbuf(to, NULL, _IONBF, 0);
+    fputs("{ 'execute': 'qmp_capabilities' } { 'execute': 'query-status' }\n",
+          to);
+    while (fgets(answer, sizeof(answer), from)) {
+        if (strstr(answer, "inmigrate")) {
+            g_usleep(1000);
+            fputs("{ 'execute': 'query-status' }\n", to);
+        } else if (strstr(answer, "\"status\"")) {
+            fputs("{ 'execute': 'quit' }\n", to);
+        }
+    }
+    g_assert_cmpint(waitpid(pid, &status, 0), ==, pid);
+    fclose(to);
+    fclose(from);
+    unlink(bios);
+    return status;
+}
+
+/* Changed bytes are refused, or are another state: nothing crashes. */
+static void test_changed(Rig *r)
+{
+    int64_t now;
+    g_autofree char *path = save_end(&r->m, &now);
+    g_autofree char *saved = NULL;
+    unsigned refused = 0;
+    size_t size, at;
+
+    signal(SIGPIPE, SIG_IGN);
+    g_assert_true(g_file_get_contents(path, &saved, &size, NULL));
+    at = save_find(saved, size) - saved;
+    for (unsigned i = 0; i < 24; i++) {
+        int status;
+
+        at += 16 + 61 * i;
+        saved[at] ^= 0x81;
+        g_assert_true(g_file_set_contents(path, saved, size, NULL));
+        saved[at] ^= 0x81;
+        status = save_try(path);
+        g_assert_true(WIFEXITED(status));
+        refused += WEXITSTATUS(status) == 1;
+    }
+    g_assert_cmpuint(refused, >, 3);
+    g_assert_true(g_file_set_contents(path, saved, size, NULL));
+    save_begin(&r->m, DEVICE ",id=nic0", path, now);
+    unlink(path);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+}
+
+/* Fault rules are not saved. The source says so, and continues. */
+static void test_fault_rules(Rig *r)
+{
+    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+                                       " 'path': 'nic0', 'property': 'x-fault',"
+                                       " 'value': 'at=rx do=drop' } }");
+    g_assert_false(save_to(&r->m, "exec:cat >/dev/null"));
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
+        " 'path': 'nic0', 'property': 'x-fault', 'value': 'remove=all' } }");
+    rig_move(r);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+}
+
+/* The other end fails: the source continues. */
+static void test_failed_target(Rig *r)
+{
+    g_assert_false(save_to(&r->m, "exec:false"));
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+}
+
+/* ---- snapshots ----------------------------------------------------------- */
+
+static void job_wait(QTestState *qts, const char *id)
+{
+    for (unsigned tries = 0; tries < 60000; tries++) {
+        QDict *answer = qtest_qmp(qts, "{ 'execute': 'query-jobs' }");
+        QListEntry *entry;
+        bool ended = false;
+
+        QLIST_FOREACH_ENTRY(qdict_get_qlist(answer, "return"), entry) {
+            QDict *job = qobject_to(QDict, qlist_entry_obj(entry));
+
+            if (!strcmp(qdict_get_str(job, "id"), id) &&
+                !strcmp(qdict_get_str(job, "status"), "concluded")) {
+                if (qdict_haskey(job, "error")) {
+                    g_error("job %s: %s", id, qdict_get_str(job, "error"));
+                }
+                ended = true;
+            }
+        }
+        qobject_unref(answer);
+        if (ended) {
+            qtest_qmp_assert_success(qts, "{ 'execute': 'job-dismiss',"
+                                     " 'arguments': { 'id': %s } }", id);
+            return;
+        }
+        g_usleep(1000);
+    }
+    g_error("job %s does not end", id);
+}
+
+/* A disk that holds snapshots. */
+static char *snapshot_disk(QTestState *qts)
+{
+    char *path = save_path();
+
+    qtest_qmp_assert_success(qts, "{ 'execute': 'blockdev-add', 'arguments': {"
+        " 'driver': 'file', 'node-name': 'f', 'filename': %s } }", path);
+    qtest_qmp_assert_success(qts, "{ 'execute': 'blockdev-create',"
+        " 'arguments': { 'job-id': 'make', 'options': { 'driver': 'qcow2',"
+                                  " 'file': 'f', 'size': 1048576 } } }");
+    job_wait(qts, "make");
+    qtest_qmp_assert_success(qts, "{ 'execute': 'blockdev-add', 'arguments': {"
+        " 'driver': 'qcow2', 'node-name': 'disk', 'file': 'f' } }");
+    return path;
+}
+
+static void snapshot(QTestState *qts, bool load)
+{
+    const char *what = load ? "snapshot-load" : "snapshot-save";
+
+    qtest_qmp_assert_success(qts, "{ 'execute': %s, 'arguments': {"
+        " 'job-id': 'move', 'tag': 'then', 'vmstate': 'disk',"
+        " 'devices': [ 'disk' ] } }", what);
+    job_wait(qts, "move");
+    if (load) {
+        qtest_qmp_assert_success(qts, "{ 'execute': 'cont' }");
+    }
+}
+
+static const uint8_t foreign_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
+
+/* Connects a QP to another machine, and goes back in time. */
+static void snapshot_foreign(Rig *r, Qp *qp)
+{
+    g_autofree char *disk = snapshot_disk(r->m.qts);
+    const int64_t now = qtest_clock_step(r->m.qts, 1);
+
+    qp_create(&r->n, qp, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
+    rc_connect(&r->n, qp->qpn, 99, foreign_gid, nic_mac);
+    snapshot(r->m.qts, false);
+    snapshot(r->m.qts, true);
+    qtest_clock_set(r->m.qts, now);
+    unlink(disk);
+}
+
+static void test_snapshot(Rig *r)
+{
+    Qp qp;
+
+    snapshot_foreign(r, &qp);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_QP_FATAL),
+                     ==, qp.qpn);
+    g_assert_cmpuint(qp_state(&r->n, qp.qpn), ==, FAKERNIC_QPS_ERR);
+    /* Connections within the machine go on. */
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+}
+
+static void rig_keep(Rig *r)
+{
+    rig_start(r, ",snapshot-qps=keep");
+    nic_bringup(&r->n);
+    setup_pair(&r->n, &r->s, &r->a, &r->b);
+}
+
+static void test_snapshot_keep(Rig *r)
+{
+    struct fakernic_eqe eqe;
+    Qp qp;
+
+    snapshot_foreign(r, &qp);
+    g_assert_false(eq_poll(&r->n, &r->s.async, &eqe));
+    g_assert_cmpuint(qp_state(&r->n, qp.qpn), ==, FAKERNIC_QPS_RTS);
+}
+
+const FakernicTest fakernic_save_tests[] = {
+    { "save/idle", PAIR(test_idle) },
+    { "save/rnr", PAIR(test_rnr) },
+    { "save/events", PAIR(test_events) },
+    { "save/held-event", PAIR(test_held_event) },
+    { "save/latched-events", READY(test_latched_events) },
+    { "save/wire", test_wire },
+    { "save/users", PAIR(test_users) },
+    { "save/not-enabled", BARE(test_not_enabled) },
+    { "save/other-options", PAIR(test_other_options) },
+    { "save/truncated", PAIR(test_truncated) },
+    { "save/changed", PAIR(test_changed) },
+    { "save/fault-rules", PAIR(test_fault_rules) },
+    { "save/failed-target", PAIR(test_failed_target) },
+    { "save/snapshot", PAIR(test_snapshot) },
+    { "save/snapshot-keep", ON(rig_keep, test_snapshot_keep) },
+    { NULL }
+};
