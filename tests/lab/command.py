@@ -5,6 +5,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from fakernic_lab import places
+
 COMMAND = str(Path(__file__).parent / "fakernic-lab")
 
 
@@ -13,8 +15,18 @@ def environment(folder, **more):
     return {**os.environ, "FAKERNIC_LAB_STATE": f"{folder}/state", **more}
 
 
+def snapshots_of(user):
+    """The variable that names a folder for the snapshots of another user than this. All
+    tests share it: without it each run of such a user would boot."""
+    folder = places.cache() / f"snapshots-{user}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    os.chown(folder, user, user)
+    return {"FAKERNIC_LAB_SNAPSHOTS": str(folder)}
+
+
 def fakernic_lab(folder, *words, timeout=240, user=None, **more):
     """Runs the command. Returns its exit code and output."""
+    more = {**(snapshots_of(user) if user else {}), **more}
     identity = {"user": user, "group": user, "extra_groups": []} if user else {}
     return subprocess.run(
         [COMMAND, *map(str, words)], cwd=folder, stdin=subprocess.DEVNULL,

@@ -5,6 +5,8 @@ Booting takes most of the time. So each way in which machines can end has one `r
 and all other tests share two sets of machines that stay.
 """
 
+import hashlib
+import json
 import os
 import pty
 import re
@@ -16,6 +18,7 @@ import sys
 import tempfile
 import termios
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -23,6 +26,7 @@ import pytest
 
 from command import environment, fakernic_lab
 from fakernic_lab import places
+from fakernic_lab.snapshots import FILES, UNUSABLE, WHOLE, described
 
 HERE = Path(__file__).parent
 LIBRARIES = places.cache() / "build/rdma-core-install/usr"
@@ -139,6 +143,88 @@ def test_rule_without_hit_fails_run(folder):
     assert re.search("nothing hit a fault rule, so the run did not test it: node1: "
                      ".*at=rx opcode=rc-send-first do=drop matches=0 hits=0",
                      result.stderr), result.stderr
+
+
+# Prints what must differ between two machines, or two runs, of one snapshot.
+RANDOM = """
+od -An -N16 -tx1 /dev/urandom
+od -An -N16 -tx1 /dev/random
+cat /proc/sys/kernel/random/boot_id /proc/sys/kernel/random/uuid
+cat /run/fakernic-ssh/key.pub | cut -d' ' -f2
+"""
+# Prints what must be right in each machine, in lines of two words.
+TRUE = """
+echo clock $(date +%s)
+echo name $(hostname) $(getent hosts $FAKERNIC_NODE) $(getent hosts 127.0.0.1)
+echo mac $(cat /sys/class/net/eth0/address) $(cat /sys/class/infiniband/*/ports/1/gids/0)
+echo left $(ls -A /root/mine /tmp/mine /run/mine /dev/shm/mine /var/tmp/mine 2>/dev/null)
+echo logged $(dmesg | grep -c of-the-first-run)
+echo sees $(ls /work)
+"""
+LEAVE = """
+touch /root/mine /tmp/mine /run/mine /dev/shm/mine /var/tmp/mine
+echo of-the-first-run >/dev/kmsg
+date -s @1 >/dev/null
+sync
+"""
+
+
+def from_a_snapshot(folder, snapshots):
+    """The random lines and the facts of two machines in a run. They do not boot."""
+    result = fakernic_lab(
+        folder, "run", "--snapshot", "-v", "--", f"{RANDOM}\nfakernic-wait shown\n{TRUE}\n{LEAVE}",
+        FAKERNIC_LAB_SNAPSHOTS=str(snapshots))
+    assert result.returncode == 0 and "the machines boot" not in result.stderr, result
+    said = {f"node{number}": re.findall(f"^node{number}: (.*)$", result.stdout, re.M)
+            for number in (1, 2)}
+    lines = len(RANDOM.split("\n")) - 1
+    return [line for node in said.values() for line in node[:lines]], {
+        node: dict(line.partition(" ")[::2] for line in lines_[lines:])
+        for node, lines_ in said.items()}
+
+
+def test_nothing_leaks_by_a_snapshot(tmp_path):
+    """Two runs, of two machines each, start from one snapshot. Their random numbers, names,
+    addresses, keys and clocks are their own, and the second run sees nothing that the
+    first has written. No run changes the snapshot."""
+    snapshots = tmp_path / "snapshots"
+    kept, random = [], []
+    for turn in ("first", "second"):
+        folder = tmp_path / turn
+        folder.mkdir()
+        (folder / turn).touch()
+        numbers, facts = from_a_snapshot(folder, snapshots)
+        random += numbers
+        for number, (node, found) in enumerate(sorted(facts.items()), start=1):
+            assert abs(int(found["clock"]) - time.time()) < 60
+            words = found["name"].split()
+            assert words[0] == node and f"192.168.77.{number}" in words, found
+            assert "snapshot" not in words, found
+            assert found["mac"].startswith(f"52:54:00:fa:ce:0{number} fe80:"), found
+            assert found["left"] == "" and found["logged"] == "0", found
+            assert turn in found["sees"].split(), found
+        kept.append({path: hashlib.sha256(path.read_bytes()).hexdigest()
+                     for path in snapshots.glob("*/*")})
+    # The key of ssh is that of a run, all others are of a machine.
+    assert len(set(random)) == len(random) - 2, random
+    assert kept[0] == kept[1] and len(kept[0]) == 4
+
+
+def test_snapshot_that_does_not_load_is_replaced(tmp_path):
+    """The state is of another kind of machine. The machines boot, and only -v says so."""
+    command = "run", "--snapshot", "-n", "1", "--", "hostname"
+    assert fakernic_lab(tmp_path, *command, FAKERNIC_LAB_SNAPSHOTS=str(
+        tmp_path / "snapshots")).returncode == 0
+    folder, = (path.parent for path in tmp_path.glob("snapshots/*/whole"))
+    (folder / "state").write_bytes(b"QEVM" + bytes(100))
+    with ExitStack() as stack:
+        files = [stack.enter_context(open(folder / name, "rb")) for name in FILES]
+        (folder / WHOLE).write_text(json.dumps(described(files)))
+    result = fakernic_lab(tmp_path, "run", "-v", *command[1:], FAKERNIC_LAB_SNAPSHOTS=str(
+        tmp_path / "snapshots"))
+    assert result.returncode == 0 and result.stdout == "node1: node1\n", result
+    assert "the machines boot: node1 does not load it" in result.stderr, result
+    assert [path.name for path in folder.iterdir()] == [UNUSABLE]
 
 
 def test_kernel_panic_fails_run(folder):

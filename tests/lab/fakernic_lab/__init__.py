@@ -13,6 +13,7 @@
   captures.py  one capture out of those of each machine
   machine.py   one QEMU process: command line, console, monitor
   images.py    what a machine boots
+  snapshots.py  what a machine starts from instead of booting
   arches.py    the architectures of machines
   tree.py      a distribution's tree, in which commands run
   ssh.py       ssh between machines

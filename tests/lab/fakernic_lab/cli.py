@@ -208,6 +208,12 @@ def add_machine_options(parser, out=OUT):
     group.add_argument("--qemu-arg", action="append", default=[],
                        metavar="WORD", help="one more argument of QEMU: "
                        "--qemu-arg=-bios --qemu-arg=OVMF.fd")
+    group.add_argument("--snapshot", action="store_true", help="start the machines from "
+                       "the saved state of a booted machine; the first run makes it")
+    group.add_argument("--boot", dest="snapshot", action="store_false",
+                       help="boot the machines (default)")
+    group.add_argument("-v", "--verbose", action="store_true", help="with --snapshot, say "
+                       "why machines boot")
     group.add_argument("--out", default=out, metavar="FOLDER",
                        help="folder for consoles, dmesg, counters (default: "
                        f"{out})")
@@ -455,7 +461,8 @@ def lab_arguments(options, count):
             "environment": dict(options.env), "qemu": options.qemu,
             "extra": options.qemu_arg, "faults": options.fault,
             "record": options.timeline, "say": say, "root": options.root,
-            "wire": "link" if options.link == "shared" else None}
+            "wire": "link" if options.link == "shared" else None,
+            "boot": not options.snapshot, "explain": say if options.verbose else None}
 
 
 # ---- what the commands do --------------------------------------------------
@@ -555,7 +562,8 @@ def run(options):
     warn_of_memory(len(commands), options.memory or lab.image.memory)
     begin = time.monotonic()
     with lab:
-        say(f"{len(lab.nodes)} machines up in {time.monotonic() - begin:.0f} s")
+        took = time.monotonic() - begin
+        say(f"{len(lab.nodes)} machines up in {took:.{0 if took > 9.9 else 1}f} s")
         lab.expect(options.expect)
         verdict, runs = launch.run_all(lab, commands, options.timeout,
                                        options.ready, options.tty,

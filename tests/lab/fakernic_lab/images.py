@@ -117,6 +117,7 @@ class ProjectImage:
             f"base{arch.suffix}.erofs", f"payload{arch.suffix}.erofs")]
         if kernel in OTHER_KERNELS:
             self.parts.append(images() / f"kernel-{kernel}{arch.suffix}.erofs")
+        self.tests = images() / f"guest-test{arch.suffix}.erofs"
 
     def check(self):
         for part in self.parts:
@@ -124,6 +125,10 @@ class ProjectImage:
                 disk_instead = ", or name a disk with --image" if self.arch == HOST else ""
                 raise LabError(f"no {part.name} in {part.parent}: {self.made_by()}"
                                f"{disk_instead}")
+
+    def files(self):
+        """All files that a machine reads."""
+        return [*self.parts, *filter(Path.exists, [self.tests])]
 
     def made_by(self):
         if self.kernel in OTHER_KERNELS:
@@ -139,10 +144,9 @@ class ProjectImage:
         words = [common_words(self.arch), "loglevel=5 panic=-1 mitigations=off nokaslr",
                  f"fakernic_host={name}", self.append]
         # Files that only the project's tests need, if they were built.
-        tests = images() / f"guest-test{self.arch.suffix}.erofs"
-        if tests.exists():
+        if self.tests.exists():
             words.append(f"fakernic_tests=vd{'abcd'[len(disks)]}")
-            disks.append(tests)
+            disks.append(self.tests)
         return ["-kernel", str(kernel), "-initrd", str(initrd),
                 "-append", " ".join(words),
                 *(word for path in disks for word in disk(path))]

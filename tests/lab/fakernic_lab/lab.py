@@ -15,22 +15,26 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from . import captures, meeting, places, rdma, recordings, ssh, tree
+from . import captures, meeting, places, rdma, recordings, snapshots, ssh, tree
 from .arches import HOST
 from .cards import WIRES, Cards
-from .errors import CommandFailed, LabError
+from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
 from .faults import set_fault, text_of
 from .images import ProjectImage
 from .machine import Machine, Mount, Nic
 from .net import LINK, mac, wires
 from .outputs import require_apart
 from .places import escaped
+from .qmp import QMPError
 from .recordings import RECORD
+from .snapshots import Unusable
 from .timeline import files
 from .waiting import Waiting
 
 NODES_MAX = 8
 PROCESSORS = os.cpu_count() or 1
+# From the load of a snapshot to the agent's answer, if a processor is free.
+WAKES_S = 30
 TIMELINE = "timeline"           # the folder of the timeline's files
 OUT = "fakernic-lab.out"
 OUT_UP = "fakernic-lab.up"      # the same for machines that stay
@@ -62,16 +66,16 @@ LEFT_BEHIND = {
 # module that infiniband-diags needs. Installs fakernic-wait.
 INTRODUCE = """
 set -e
-hostname {name}
-touch /etc/hosts
-sed -i /fakernic-lab/d /etc/hosts
+[ "$HOSTNAME" = {name} ] || hostname {name}
+[[ ! -e /etc/hosts || $(</etc/hosts) != *fakernic-lab* ]] || sed -i /fakernic-lab/d /etc/hosts
 while read line; do
-    echo "$line # fakernic-lab" >>/etc/hosts
-done <<'EOF'
+    echo "$line # fakernic-lab"
+done >>/etc/hosts <<'EOF'
 {names}EOF
-modprobe -q ib_umad || true
-{{ mkdir -p /usr/local/bin && cat >{tool} && chmod 755 {tool}; }} <<'EOF' || true
+[ -d /sys/module/ib_umad ] || modprobe -q ib_umad || true
+{{ [ -d /usr/local/bin ] || mkdir -p /usr/local/bin; }} && IFS= read -r -d '' script <<'EOF' || true
 {script}EOF
+{{ printf %s "$script" >{tool} && chmod 755 {tool}; }} || true
 """
 
 DRIVER_SAYS = "dmesg | grep -E 'fakernic [0-9a-f]{4}:[0-9a-f:.]+: '"
@@ -90,9 +94,9 @@ LACKS_9P = ("the kernel {} has no 9p, as Debian's cloud kernels: install "
             f"linux-image-{HOST.debian} in the image, or boot another by --kernel")
 NO_9P = 19                      # ENODEV
 MOUNT = """
-modprobe -qa 9pnet_virtio 9p
-grep -qw 9p /proc/filesystems || exit {no_9p}
-mkdir -p {target} && mount -t 9p -o {how},trans=virtio,version=9p2000.L,\
+[ -d /sys/module/9p ] || modprobe -qa 9pnet_virtio 9p
+[[ $(</proc/filesystems) == *9p* ]] || exit {no_9p}
+[ -d {target} ] || mkdir -p {target} && mount -t 9p -o {how},trans=virtio,version=9p2000.L,\
 msize=262144,cache={cache} {tag} {target}
 """
 
@@ -295,15 +299,18 @@ class Lab:
     SAY: a function that gets a line now and then while the machines boot.
     ROOT: a distribution's tree, in which all commands run (tree.py).
     VFS: virtual functions that each card has, for the guest to enable.
+    BOOT: False: the machines start from a snapshot if they can (snapshots.py).
+    EXPLAIN: a function that gets the reason why such machines boot.
     """
 
     tree = shell = None         # of --root: the tree, the shell that runs commands
+    snapshot = None             # what the machines start from
 
     def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=None,
                  cpus=1, cpu_nice=0, mtu=None, wire_rules=(), pcap=None, environment=None,
                  qemu=None, extra=(), sockets=None, stays=False, wire=None,
                  netdev=None, first=1, faults=(), record=False, say=None,
-                 root=None, vfs=0):
+                 root=None, vfs=0, boot=True, explain=None):
         if not 1 <= first <= first + count - 1 <= NODES_MAX:
             raise LabError(f"machines {first} to {first + count - 1}: between "
                            f"1 and {NODES_MAX}")
@@ -335,6 +342,8 @@ class Lab:
             raise
         self.options = {"memory": memory, "cpus": cpus, "cpu_nice": cpu_nice,
                         "extra": extra, "stays": stays}
+        self.boots = boot
+        self.explain = explain or (lambda _: None)
         self.mtu = mtu
         self.vfs = vfs
         self.faults = list(faults)
@@ -380,7 +389,7 @@ class Lab:
     # ---- life --------------------------------------------------------------
 
     def start(self):
-        """Boots all machines, brings their devices up and connects them."""
+        """Starts all machines, brings their devices up and connects them."""
         self.launch()
         self.await_boot()
 
@@ -388,17 +397,83 @@ class Lab:
         """The second part of start(), after launch()."""
         # As many machines boot at a time as there are processors.
         share = max(1, len(self.nodes) / PROCESSORS)
-        since, up = time.monotonic(), []
+        up = []
 
         def so_far():
             return f"{len(up)} of {len(self.nodes)} machines have booted"
         with Waiting(so_far, self.say):
+            with self.booting_instead():
+                if self.snapshot:
+                    self.wake()
+            since = time.monotonic()
             for node in self.nodes:
                 node.vm.wait_booted(self.image.boot_timeout_s * share, since)
                 up.append(node)
             self.set_up()
 
     def launch(self):
+        """Starts the machines: from a snapshot, or they begin to boot."""
+        self.snapshot = self.find_snapshot()
+        with self.booting_instead():
+            self.launch_machines()
+
+    @contextmanager
+    def booting_instead(self):
+        """If the snapshot fails inside the with, starts other machines, which boot."""
+        try:
+            yield
+        except (GuestCrashed, GuestTimeout, CommandFailed, QMPError, Unusable) as error:
+            if not self.snapshot:
+                raise
+            self.explain(f"the machines boot: {error}")
+            if not isinstance(error, QMPError):         # that is about a card
+                snapshots.remove(self.snapshot)
+            self.take_back()
+            self.launch_machines()
+            self.relaunched()
+
+    def relaunched(self):
+        """Called when other processes run than after launch()."""
+
+    def find_snapshot(self):
+        """The snapshot that all machines start from; None if they must boot."""
+        if self.boots:
+            return None
+        try:
+            for image in self.images:
+                snapshots.require_fit(image, self.options["extra"], self.vfs)
+            with Waiting(lambda: "preparing a snapshot of a booted machine", self.say):
+                return snapshots.chosen(
+                    self.image, self.qemus[self.image.arch], self.options["memory"],
+                    self.options["cpus"], len(self.mounts))
+        except Unusable as error:
+            self.explain(f"the machines boot: {error}")
+            return None
+
+    def wake(self):
+        """Waits until machines from a snapshot run, each with a name and clock of its own."""
+        deadline = time.monotonic() + WAKES_S * max(1, len(self.nodes) / PROCESSORS)
+
+        def wake(node):
+            node.vm.wait_booted(max(1, deadline - time.monotonic()))
+            snapshots.wake(node.vm)
+        side_by_side(wake, self.nodes)
+
+    def take_back(self):
+        """Ends machines whose snapshot fails."""
+        for path in self.records():
+            recordings.forget(path)
+        while self.nodes:
+            self.nodes.pop().vm.stop()
+        if self.relay:
+            self.relay.stop()
+        self.relay = self.captured = None
+        self.snapshot.close()
+        self.snapshot = None
+        for path in self.sockets.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def launch_machines(self):
         for number, name, netdev, image in zip(self.numbers, self.names,
                                                self.join(), self.images):
             folder = self.sockets / name
@@ -408,11 +483,17 @@ class Lab:
                               mounts=self.mounts, qemu=self.qemus[image.arch],
                               sockets=folder, keeps=[self.mark],
                               files=[captures.CAPTURE] if self.captured else [],
+                              snapshot=self.snapshot,
                               **self.options)
             self.nodes.append(Node(self, machine))
         recordings.prepare(self.records())
-        for node in self.nodes:
-            node.vm.launch()
+        # The first machine may listen for the second.
+        first, *others = (node.vm for node in self.nodes)
+        first.spawn()
+        first.await_monitor()
+        for vm in others:
+            vm.spawn()
+        side_by_side(Machine.begin, [first, *others])
         for vm, _ in self.capturing():
             vm.dump(vm.file_name(captures.CAPTURE))
             vm.close_monitor()
@@ -534,13 +615,14 @@ class Lab:
         ports = [node.port for node in self.nodes]
 
         def introduce(node):
+            script = INTRODUCE.format(name=node.name, names=names, tool=meeting.TOOL,
+                                      script=meeting.SCRIPT)
+            if self.tree:
+                script += f"set +e\n{tree.INTRODUCE}\nset -e\n"
+            pings = rdma.pings(node.port, ports)
             with self.explained(node):
-                node.guest.check(INTRODUCE.format(
-                    name=node.name, names=names, tool=meeting.TOOL,
-                    script=meeting.SCRIPT))
-                if self.tree:
-                    node.guest.check(tree.INTRODUCE)
-                rdma.find_others(node.port, ports)
+                node.guest.check("\n".join([script, *pings]),
+                                 rdma.PING_S * (len(pings) + 3))
         side_by_side(introduce, self.nodes)
         if not self.options["stays"]:
             self.meeting = meeting.Meeting(self.nodes)
@@ -588,6 +670,8 @@ class Lab:
             recordings.leave(path)
         if captured:
             captures.leave(self.captured, captured, self.pcap_file)
+        if self.snapshot:
+            self.snapshot.close()
         shutil.rmtree(self.sockets, ignore_errors=True)
         leave_out(self.out, self.mark)
 

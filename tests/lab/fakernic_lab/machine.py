@@ -28,8 +28,9 @@ from .qmp import QMP
 
 PORT_NAME = "org.fakernic.lab."
 QEMU_START_S = 30
-# A root port's window for the BARs of 127 VFs. Firmware does not reserve that.
-VFS_WINDOW = ",pref64-reserve=64M"
+# A root port's window for the BARs of 127 VFs, or of a card that comes after the boot.
+# Firmware does not reserve that.
+WINDOW = ",pref64-reserve=64M"
 KILLED = "was killed, perhaps because this machine has no memory left"
 NO_MEMORY = ": give the machines less (--memory), run fewer (-n), or raise 'ulimit -v'"
 
@@ -52,7 +53,6 @@ class Nic:
         self.properties = properties
 
     def arguments(self, index, slot):
-        backend, _, options = self.netdev.partition(",")
         device = [self.model, self.wire(index), f"id=nic{index}"]
         if slot:
             device.append(f"bus={slot}")
@@ -60,10 +60,22 @@ class Nic:
             device.append("romfile=")
         device += [f"{name.replace('_', '-')}={value}"
                    for name, value in self.properties.items()]
+        return [*self.netdev_arguments(index), "-device", ",".join(device)]
+
+    def netdev_arguments(self, index):
         if self.is_linked():
-            return ["-device", ",".join(device)]
+            return []
+        backend, _, options = self.netdev.partition(",")
         return ["-netdev", f"{backend},id=n{index}" +
-                (f",{options}" if options else ""), "-device", ",".join(device)]
+                (f",{options}" if options else "")]
+
+    def plug(self, vm, index, slot):
+        """Add the device to a machine whose -netdev is there already."""
+        name, _, value = self.wire(index).partition("=")
+        # Only the values of options double their commas.
+        vm.qmp("device_add", driver=self.model, id=f"nic{index}", bus=slot,
+               **{name: value.replace(",,", ",") if isinstance(value, str) else value
+                  for name, value in {name: value, **self.properties}.items()})
 
     def is_linked(self):
         return self.netdev.startswith(LINK)
@@ -100,7 +112,8 @@ class Mount:
 def socket_arguments(kind, name, path, log=None):
     """A character device that is a listening unix socket."""
     return ["-chardev", f"socket,id={name},server=on,wait=off,"
-            f"path={escaped(path)}" + (f",logfile={escaped(log)}" if log else ""), *kind]
+            f"path={escaped(path)}" + (f",logfile={escaped(log)},logappend=on" if log
+                                       else ""), *kind]
 
 
 class Machine:
@@ -113,6 +126,9 @@ class Machine:
     MACHINE: QEMU's machine type, with options, instead of the usual one of the
     image's architecture.
     PORTS: each device is below its own root port, else all are on the first bus.
+    SNAPSHOT: the saved machine that this one starts from, or the one that is to be
+    saved (snapshots.py). A machine from a snapshot does not boot: launch() loads it
+    and plugs its devices in.
     CPU_NICE: a property of its fakernics, which lowers the priority of the vCPU
     threads below the thread that feeds them (qemu-hw/SCHEDULING.md).
     """
@@ -120,7 +136,7 @@ class Machine:
     def __init__(self, name, directory, nics=(), image=None, memory=None, cpus=1,
                  mounts=(), extra=(), trace=(), qemu=None, sockets=None,
                  stays=False, keeps=(), machine=None, ports=True,
-                 cpu_nice=0, files=()):
+                 cpu_nice=0, files=(), snapshot=None):
         self.name = name
         self.directory = Path(directory).resolve()
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -132,23 +148,30 @@ class Machine:
         self.mounts = list(mounts)
         self.nics = list(nics)
         self.stays = stays
-        self.keeps = list(keeps)
+        self.snapshot = snapshot
+        self.keeps = [*keeps, *(snapshot.files if snapshot else ())]
         for nic in self.nics:
             if cpu_nice and nic.model == "fakernic":
                 nic.properties["cpu_nice"] = cpu_nice
         self.sockets = Path(sockets or places.socket_folder())
         self.attach(self.directory, self.sockets,
                     isinstance(self.image, DiskImage))
+        if self.is_loaded():
+            self.files["console"].write(snapshot.console_text())
+            self.console.forget()
         self.process = self.exitcode = self.started_pid = None
         self.capture_count = 0
         arch = self.image.arch
         qemu = qemu or places.qemu_command(arch=arch)
         accel = places.acceleration(qemu, cpus, arch)
+        memory = memory or self.image.memory
+        machine = machine or arch.machine
         self.command = [*qemu,
-                        *self.base_arguments(machine or arch.machine,
-                                             memory or self.image.memory, cpus,
-                                             accel),
-                        *self.nic_arguments(nics, ports)]
+                        *self.base_arguments(
+                            f"{machine},memory-backend=ram" if snapshot else machine,
+                            memory, cpus, accel),
+                        *self.nic_arguments(ports),
+                        *(snapshot.arguments(memory) if snapshot else ())]
         for index, mount in enumerate(self.mounts):
             self.command += mount.arguments(index)
         for event in trace:
@@ -210,16 +233,20 @@ class Machine:
                  f"name={PORT_NAME}{number}"], name, self.sockets / name)
         return arguments
 
-    @staticmethod
-    def nic_arguments(nics, ports):
+    def is_loaded(self):
+        """Whether it starts from a snapshot."""
+        return self.snapshot is not None and self.snapshot.is_loaded
+
+    def nic_arguments(self, ports):
         arguments = []
-        for slot in range(1, max(1, len(nics)) + 1) if ports else ():
+        for slot in range(1, max(1, len(self.nics)) + 1) if ports else ():
             port = f"pcie-root-port,id=slot{slot},chassis={slot},slot={slot}"
-            if nics and "vfs" in nics[slot - 1].properties:
-                port += VFS_WINDOW
+            if self.snapshot or self.nics and "vfs" in self.nics[slot - 1].properties:
+                port += WINDOW
             arguments += ["-device", port]
-        for index, nic in enumerate(nics):
-            arguments += nic.arguments(index, ports and f"slot{index + 1}")
+        for index, nic in enumerate(self.nics):
+            arguments += (nic.netdev_arguments(index) if self.is_loaded() else
+                          nic.arguments(index, ports and f"slot{index + 1}"))
         return arguments
 
     # ---- life --------------------------------------------------------------
@@ -229,7 +256,12 @@ class Machine:
         return self.process.pid if self.process else self.started_pid
 
     def launch(self):
-        """Start QEMU; the guest boots in the background."""
+        """Start QEMU. The guest boots in the background, or runs from a snapshot."""
+        self.spawn()
+        self.begin()
+
+    def spawn(self):
+        """The first part of launch(). The process ends with the calling thread."""
         ends_with_us = [] if self.stays else places.ends_with_us()
         self.process = subprocess.Popen(
             [*ends_with_us, *self.command], stdin=subprocess.DEVNULL,
@@ -238,12 +270,24 @@ class Machine:
             pass_fds=[file.fileno() for file in
                       (*self.keeps, *self.files.values())])
         limit_files(self.process.pid)
+
+    def await_monitor(self):
+        """Wait until QEMU is ready: it has made all its sockets."""
         deadline = time.monotonic() + QEMU_START_S
         while not self.monitor:
             self.assert_alive()
             if time.monotonic() > deadline:
                 raise LabError(f"QEMU of {self.name} does not start")
             self.try_monitor()
+
+    def begin(self):
+        """The second part of launch()."""
+        self.await_monitor()
+        if self.is_loaded():
+            self.snapshot.load(self)
+            for index, nic in enumerate(self.nics):
+                nic.plug(self, index, f"slot{index + 1}")
+            self.qmp("cont")
         self.close_monitor()
 
     def try_monitor(self):

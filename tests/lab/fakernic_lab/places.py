@@ -63,9 +63,21 @@ def cache():
         return BUNDLE
     if INSIDE:
         return Path("/cache")
+    return own_cache()
+
+
+def own_cache():
+    """The folder of a user for what can be made again."""
     # Path.home() raises an exception if the user is not in /etc/passwd.
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(os.environ.get("FAKERNIC_CACHE") or Path(home) / "fakernic")
+
+
+def snapshots():
+    """The folder of snapshots: one of the user, also if a bundle is the cache."""
+    if os.environ.get("FAKERNIC_LAB_SNAPSHOTS"):
+        return Path(os.environ["FAKERNIC_LAB_SNAPSHOTS"])
+    return (own_cache() if BUNDLE else cache()) / "snapshots"
 
 
 def escaped(path):

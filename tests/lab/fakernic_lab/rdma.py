@@ -15,7 +15,11 @@ NETWORK4 = "192.168.77"
 NETWORK6 = "fd00:77:"
 
 LOAD = {
-    "fakernic": "modprobe fakernic && modprobe -a ib_uverbs rdma_ucm || exit 1",
+    "fakernic": """
+        for module in fakernic ib_uverbs rdma_ucm; do
+            [ -d /sys/module/$module ] || modprobe $module || exit 1
+        done
+    """,
     "rxe": """
         modprobe -a virtio_net rdma_rxe ib_uverbs rdma_ucm
         net=$(basename $(ls -d /sys/bus/virtio/drivers/virtio_net/virtio*/net/*))
@@ -36,7 +40,9 @@ FIND = """
 for try in $(seq 100); do
     for ib in /sys/class/infiniband/*; do
         [ -e "$ib" ] || continue
-        for net in $ib/device/net/* $(cat $ib/parent 2>/dev/null); do
+        parent=
+        [ ! -e $ib/parent ] || read -r parent <$ib/parent
+        for net in $ib/device/net/* $parent; do
             [ -e "/sys/class/net/${net##*/}" ] || continue
             echo ${ib##*/} ${net##*/}
             exit 0
@@ -96,15 +102,17 @@ def ip6(number):
 # Sets the addresses of the interface. Prints "no IPv6" if the kernel lacks that. Each
 # address becomes a GID, and so does the link-local IPv6 address.
 ADDRESSES = """
-ip link set {netdev} up
-ip addr replace {ip4}/24 dev {netdev}
+words="link set {netdev} up
+addr replace {ip4}/24 dev {netdev}"
 count=1
 if [ -e /proc/net/if_inet6 ]; then
-    ip -6 addr replace {ip6}/64 dev {netdev} nodad
+    words+="
+addr replace {ip6}/64 dev {netdev} nodad"
     count=3
 else
     echo no IPv6
 fi
+ip -batch - <<<"$words"
 """
 # A device's name. Other names are refused, because names are used in scripts and shown.
 NAME = re.compile(r"[\w.:-]{1,64}", re.A)
@@ -208,12 +216,17 @@ def bring_up(vm, number, driver="fakernic", mtu=None):
     return port
 
 
+def pings(port, ports):
+    """The commands that end when PORT has reached all other PORTS, by IPv4 and IPv6."""
+    return [f"ping -c 1 -w {PING_S} {peer.ip(family)}" for peer in ports
+            for family in port.families if peer is not port]
+
+
 def find_others(port, ports):
-    """Waits until PORT has reached all other PORTS by ping, by IPv4 and IPv6."""
-    pings = [f"ping -c 1 -w {PING_S} {peer.ip(family)}" for peer in ports
-             for family in port.families if peer is not port]
-    if pings:
-        port.guest.check(" && ".join(pings), PING_S * (len(pings) + 1))
+    """Waits until PORT has reached all other PORTS by ping."""
+    words = pings(port, ports)
+    if words:
+        port.guest.check(" && ".join(words), PING_S * (len(words) + 1))
 
 
 def bring_up_all(vms, driver="fakernic"):

@@ -40,13 +40,16 @@ Subsystem sftp internal-sftp
 # its own sshd there: then this prints the keys of that one.
 START = f"""
 umask 077
-mkdir -p {FOLDER} /run/sshd
-cat >{KEY} <<'EOF'
+[ -d {FOLDER} ] && [ -d /run/sshd ] || mkdir -p {FOLDER} /run/sshd
+IFS= read -r -d '' text <<'EOF'
 {{private}}EOF
-cat >{KEY}.pub <<'EOF'
+printf %s "$text" >{KEY}
+IFS= read -r -d '' text <<'EOF'
 {{public}}EOF
-cat >{FOLDER}/sshd_config <<'EOF'
+printf %s "$text" >{KEY}.pub
+IFS= read -r -d '' text <<'EOF'
 {{config}}EOF
+printf %s "$text" >{FOLDER}/sshd_config
 {{stop}}
 sshd=$(command -v sshd) || exit 0
 read -r _ _ _ agent _ </proc/$PPID/stat
@@ -64,22 +67,19 @@ STOP = "systemctl stop ssh.socket ssh.service sshd.service 2>/dev/null || true"
 KNOW = f"""
 set -e
 umask 077
-mkdir -p {{home}}/.ssh
+[ -d {{home}}/.ssh ] || mkdir -p {{home}}/.ssh
 cd {{home}}/.ssh
-cat {KEY} >fakernic-lab
-cat >fakernic-lab.known <<'EOF'
+echo "$(<{KEY})" >fakernic-lab
+while read -r line; do echo "$line"; done >fakernic-lab.known <<'EOF'
 {{known}}EOF
-grep -qs fakernic-lab config || {{{{
-    touch config && mv config config.before
-    cat - config.before >config <<'EOF'
-Host {{names}}
+before=
+[ ! -e config ] || before=$(<config)
+[[ $before == *fakernic-lab* ]] || echo "Host {{names}}
     User root
     IdentityFile ~/.ssh/fakernic-lab
     UserKnownHostsFile ~/.ssh/fakernic-lab.known ~/.ssh/known_hosts
 Match all
-EOF
-    rm config.before
-}}}}
+$before" >config
 """
 
 # ---- the key: Ed25519, RFC 8032 ------------------------------------------------------

@@ -116,6 +116,7 @@ def clear(sockets):
 def start(lab):
     """Launch the lab and wait until it has booted. The state is saved before
     that wait, so that 'down' can end the machines if this process is killed."""
+    lab.relaunched = lambda: save(lab, ready=False)
     try:
         lab.launch()
         save(lab, ready=False)

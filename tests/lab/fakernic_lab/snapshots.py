@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Snapshots: machines start from the saved state of an idle machine and do not boot.
+
+The first run boots one machine, saves it, and starts all machines of the run from it.
+Later runs with the same image, kernel, QEMU and options start from it at once. The saved
+machine has no card and no mounted folder. Each machine gets its card by hot-plug after
+the load, and its name, clock and random seed by WAKE.
+
+A snapshot is a folder with these files, which no machine writes to:
+
+    memory    the RAM. A machine maps it privately: it reads the pages that it touches,
+              and writes to copies.
+    state     the processors and devices, as QEMU's migration writes them
+    console   what the kernel printed until then
+    whole     the sizes of the others, and a checksum of "state". It is written last.
+
+A folder with the file "unusable" instead says that this snapshot failed; it holds for
+UNUSABLE_S.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from . import places
+from .arches import HOST
+from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
+from .images import ProjectImage
+from .machine import Machine, Mount
+from .outputs import contents, name_of
+from .qmp import QMPError
+
+# The name of the machine that is saved. The others get their own by WAKE.
+NAME = "snapshot"
+WHOLE, UNUSABLE = "whole", "unusable"
+FILES = ("memory", "state", "console")
+# Of all snapshots together, in bytes on the disk. The least recently used go first.
+SIZE_MAX = 2 << 30
+# What stays free on the disk when a snapshot is made.
+SPARE = 512 << 20
+UNUSABLE_S = 3600
+FAILURES = (LabError, GuestCrashed, GuestTimeout, CommandFailed, QMPError, OSError)
+# QEMU leaves memory that is a shared file out of the state.
+CAPABILITIES = [{"capability": "x-ignore-shared", "state": True}]
+
+# In the machine that is saved: loads what each run needs, and runs the programs of the
+# set-up once, so that their pages are in the memory.
+PREPARE = """
+modprobe -qa fakernic ib_uverbs rdma_ucm ib_umad 9pnet_virtio 9p
+for one in ip ping mount mkdir mkfifo chmod; do
+    $one --version >/dev/null 2>&1
+done
+mkdir -p /usr/local/bin /run/fakernic-ssh /run/sshd /root/.ssh
+"""
+# In each machine after the load. The seed makes its random numbers differ from those of
+# other machines of the same snapshot. The first line of /etc/hosts has the name.
+WAKE = """
+set -e
+fakernic-lab-agent wake {seconds} {nanoseconds} <<'END'
+{seed}
+END
+echo {name} >/proc/sys/kernel/hostname
+echo 127.0.0.1 localhost {name} >/etc/hosts
+"""
+
+
+class Unusable(Exception):
+    """Machines cannot start from a snapshot. The text says why."""
+
+
+class Making:
+    """The memory of the machine that is to be saved."""
+
+    is_loaded = False
+
+    def __init__(self, memory):
+        self.files = [memory]
+
+    def arguments(self, size):
+        return backend(size, self.files[0], "share=on")
+
+
+class Snapshot:
+    """An open snapshot. It stays valid if its folder is removed or replaced."""
+
+    is_loaded = True            # the machine gets its cards after the load
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.files = []
+        try:
+            self.memory, self.state, self.console = map(self.open, FILES)
+            known = json.loads((folder / WHOLE).read_text("utf-8"))
+            if known != described(self.files):
+                raise ValueError("a file has another size or content")
+        except (OSError, ValueError) as error:
+            self.close()
+            raise Unusable(f"{folder} is incomplete: {error}") from error
+
+    def open(self, name):
+        file = open(self.folder / name, "rb")
+        self.files.append(file)
+        return file
+
+    def close(self):
+        for file in self.files:
+            file.close()
+
+    def arguments(self, size):
+        return [*backend(size, self.memory, "share=off,readonly=on,rom=off"),
+                "-S", "-incoming", "defer"]
+
+    def console_text(self):
+        return contents(None, self.console)
+
+    def load(self, vm):
+        """Loads the snapshot into a QEMU that waits for it. Raises Unusable."""
+        try:
+            vm.qmp("migrate-set-capabilities", capabilities=CAPABILITIES)
+            vm.qmp("migrate-incoming", uri=f"file:{name_of(self.state)}")
+            finish_migration(vm)
+        except FAILURES as error:
+            raise Unusable(f"{vm.name} does not load it: {error}") from error
+
+
+def wake(vm):
+    """Makes a machine that runs again differ from all others of its snapshot."""
+    seconds, nanoseconds = divmod(time.time_ns(), 10 ** 9)
+    vm.guest.check(WAKE.format(seed=secrets.token_hex(64), seconds=seconds,
+                               nanoseconds=nanoseconds, name=vm.name))
+
+
+def backend(size, file, how):
+    return ["-object", f"memory-backend-file,id=ram,size={size}M,"
+            f"mem-path={name_of(file)},{how}"]
+
+
+def finish_migration(vm):
+    while (found := vm.qmp("query-migrate")).get("status") != "completed":
+        vm.assert_alive()
+        if found.get("status") == "failed":
+            raise LabError(found.get("error-desc", "the migration failed"))
+        time.sleep(0.002)
+
+
+def described(files):
+    """What the file "whole" says about these FILES."""
+    return {"sizes": [os.fstat(file.fileno()).st_size for file in files],
+            "state": hashlib.sha256(contents(None, files[1])).hexdigest()}
+
+
+# ---- which, and where ------------------------------------------------------------
+
+def home():
+    """The folder of all snapshots. It must belong to this user alone, because its files
+    decide what runs in the machines."""
+    folder = places.snapshots()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise Unusable(f"{folder}: {error.strerror}") from error
+    if found.st_uid != os.getuid() or found.st_mode & 0o022 or not folder.is_dir():
+        raise Unusable(f"{folder} is not a folder that only you can write to")
+    return folder
+
+
+def identity(path):
+    """What changes when a file is replaced."""
+    found = os.stat(path)
+    return [str(path), found.st_size, found.st_mtime_ns, found.st_ino]
+
+
+def processor():
+    """The host's processor, which the machines see."""
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    return [line for line in text.partition("\n\n")[0].splitlines()
+            if line.startswith(("model name", "flags", "Features"))]
+
+
+def key(image, qemu, options, mounts):
+    """The name of a snapshot: a checksum of all that its machine is made from."""
+    own = Path(__file__).parent
+    files = [*image.files(), *(word for word in qemu if os.path.isfile(word)),
+             *filter(None, [shutil.which(image.arch.qemu)]),
+             *(own / f"{name}.py" for name in ("machine", "images", "guest", "snapshots"))]
+    facts = [[identity(path) for path in files], qemu, options, mounts, processor(),
+             image.arguments(NAME, None), places.acceleration(qemu, options["cpus"])]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
+
+
+def require_fit(image, extra, vfs=0):
+    if not isinstance(image, ProjectImage) or image.arch != HOST:
+        raise Unusable("only the project's own guest, of this host's architecture, has "
+                       "snapshots")
+    if extra:
+        raise Unusable("--qemu-arg may add what a snapshot cannot have")
+    if vfs:
+        raise Unusable("a card with virtual functions is there from the boot on")
+
+
+def chosen(image, qemu, memory, cpus, mounts):
+    """The Snapshot for machines of this kind, with this number of MOUNTS. Makes it if there
+    is none. Raises Unusable."""
+    options = {"memory": memory or image.memory, "cpus": cpus}
+    folder = home() / key(image, qemu, options, mounts)
+    with suppress(Unusable):
+        return found(folder)
+    with alone(folder.parent):
+        with suppress(Unusable):
+            return found(folder)
+        require_usable(folder)
+        make(folder, image, qemu, options, mounts)
+        return found(folder)
+
+
+def found(folder):
+    snapshot = Snapshot(folder)
+    with suppress(OSError):
+        os.utime(folder)        # it was used now: see shrink()
+    return snapshot
+
+
+def require_usable(folder):
+    with suppress(OSError):
+        if time.time() - (folder / UNUSABLE).stat().st_mtime < UNUSABLE_S:
+            raise Unusable(f"{folder} has failed before")
+
+
+@contextmanager
+def alone(folder):
+    """Inside the with, no other launcher changes the folder."""
+    try:
+        lock = open(folder / "lock", "w", encoding="utf-8")
+    except OSError as error:
+        raise Unusable(f"{folder}: {error.strerror}") from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+# ---- making one ------------------------------------------------------------------
+
+def make(folder, image, qemu, options, mounts):
+    """Boots a machine and saves it. Raises Unusable."""
+    for left in folder.parent.glob("*.new"):        # of a launcher that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    free = shutil.disk_usage(folder.parent).free
+    if free < (options["memory"] << 20) + SPARE:
+        raise Unusable(f"{folder.parent} has only {free >> 20} MiB free")
+    new = folder.with_suffix(".new")
+    try:
+        (new / "empty").mkdir(parents=True)
+        save(new, image, qemu, options, mounts)
+        for name in ("empty", "machine"):
+            shutil.rmtree(new / name)
+        shutil.rmtree(folder, ignore_errors=True)
+        new.rename(folder)
+        shrink(folder)
+    except FAILURES as error:
+        with suppress(OSError):
+            give_up(folder)
+        raise Unusable(f"no snapshot could be made: {error}") from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def save(new, image, qemu, options, mounts):
+    """Writes the files of a snapshot into the folder NEW."""
+    with open(new / "memory", "w+b") as memory, open(new / "state", "w+b") as state:
+        vm = Machine(NAME, new / "machine", image=image, qemu=qemu,
+                     mounts=[Mount(new / "empty", "/")] * mounts,
+                     snapshot=Making(memory), keeps=[state], **options)
+        try:
+            vm.boot()
+            vm.guest.check(PREPARE)
+            vm.guest.close()
+            vm.qmp("stop")
+            vm.assert_healthy()
+            vm.qmp("migrate-set-capabilities", capabilities=CAPABILITIES)
+            vm.qmp("migrate", uri=f"file:{name_of(state)}")
+            finish_migration(vm)
+        finally:
+            vm.stop()
+        (new / "console").write_bytes(vm.console.data())
+        with open(new / "console", "rb") as console:
+            known = described([memory, state, console])
+        os.fsync(memory.fileno())
+        os.fsync(state.fileno())
+    (new / WHOLE).write_text(json.dumps(known), encoding="utf-8")
+
+
+def give_up(folder):
+    """Removes a snapshot, and notes that it failed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    (folder / UNUSABLE).touch()
+
+
+def remove(snapshot):
+    """Removes a snapshot that fails, unless another launcher has replaced it. One that is
+    new would fail again, so it is not made again soon."""
+    folder = snapshot.folder
+    with suppress(Unusable, OSError), alone(folder.parent):
+        if os.path.samestat(os.fstat(snapshot.state.fileno()),
+                            (folder / "state").stat()):
+            age = time.time() - (folder / WHOLE).stat().st_mtime
+            (give_up if age < UNUSABLE_S else shutil.rmtree)(folder)
+
+
+def size(folder):
+    """The bytes that a folder takes on the disk."""
+    return sum(path.stat().st_blocks * 512 for path in folder.iterdir())
+
+
+def shrink(keep):
+    """Removes the snapshots that were not used for longest, beyond SIZE_MAX."""
+    left = SIZE_MAX
+    for folder in sorted((path for path in keep.parent.iterdir() if path.is_dir()),
+                         key=lambda path: (path != keep, -path.stat().st_mtime)):
+        left -= size(folder)
+        if left < 0 and folder != keep:
+            shutil.rmtree(folder, ignore_errors=True)

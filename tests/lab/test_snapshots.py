@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Snapshots of machines: which one fits, broken and old ones, a full disk, other users.
+No machine is booted: the saved machine is a fake."""
+
+import json
+import os
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from fakernic_lab import places, snapshots
+from fakernic_lab.errors import GuestCrashed
+from fakernic_lab.images import ProjectImage
+from fakernic_lab.snapshots import Unusable
+
+QEMU = ["/bin/true"]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The folder of snapshots, in which "saving" a machine writes three small files."""
+    folder = tmp_path / "snapshots"
+    monkeypatch.setenv("FAKERNIC_LAB_SNAPSHOTS", str(folder))
+    monkeypatch.setenv("FAKERNIC_ACCEL", "tcg")
+    images = tmp_path / "images"
+    images.mkdir()
+    monkeypatch.setattr("fakernic_lab.images.images", lambda: images)
+    for path in ProjectImage().parts:
+        path.write_text("old")
+    made = []
+
+    def save(new, *_):
+        made.append(new)
+        (new / "machine").mkdir()
+        for name in snapshots.FILES:
+            (new / name).write_bytes(os.urandom(100))
+        files = [open(new / name, "rb") for name in snapshots.FILES]
+        (new / snapshots.WHOLE).write_text(json.dumps(snapshots.described(files)))
+    monkeypatch.setattr(snapshots, "save", save)
+    return SimpleNamespace(folder=folder, made=made, images=images)
+
+
+def chosen(memory=None, cpus=1, mounts=1, append="", qemu=None):
+    return snapshots.chosen(ProjectImage(append=append), qemu or QEMU, memory, cpus, mounts)
+
+
+def names(home):
+    return sorted(path.name for path in home.folder.iterdir() if path.is_dir())
+
+
+def test_second_run_uses_the_snapshot_of_the_first(home):
+    """Equal options give the same snapshot, which is made once."""
+    assert chosen().folder == chosen().folder
+    assert len(home.made) == 1 and len(names(home)) == 1
+    assert sorted(path.name for path in chosen().folder.iterdir()) == [
+        "console", "memory", "state", "whole"]
+
+
+@pytest.mark.parametrize("other", (
+    {"memory": 512}, {"cpus": 2}, {"mounts": 3}, {"append": "quiet"},
+    {"qemu": ["/bin/false"]}), ids=str)
+def test_other_options_have_a_snapshot_of_their_own(home, other):
+    """A snapshot fits one set of options only."""
+    assert chosen().folder != chosen(**other).folder
+
+
+def test_new_image_replaces_an_old_snapshot(home):
+    """A snapshot of an image that was built again is not used."""
+    old = chosen().folder
+    (home.images / "payload.erofs").write_text("new")
+    assert chosen().folder != old
+
+
+@pytest.mark.parametrize("name", (*snapshots.FILES, snapshots.WHOLE))
+@pytest.mark.parametrize("harm", ("missing", "cut"))
+def test_broken_snapshot_is_replaced(home, name, harm):
+    """A new one replaces a snapshot with a missing or truncated file. No error appears."""
+    path = chosen().folder / name
+    if harm == "missing":
+        path.unlink()
+    else:
+        os.truncate(path, 50)
+    assert len(chosen().files) == 3 and len(home.made) == 2
+
+
+def test_changed_state_is_replaced(home):
+    """A state file of the right size with another content is not loaded."""
+    (chosen().folder / "state").write_bytes(os.urandom(100))
+    chosen()
+    assert len(home.made) == 2
+
+
+def test_new_snapshot_that_does_not_load_is_kept_out_for_an_hour(home):
+    """A new snapshot that fails would fail again: machines boot for an hour."""
+    snapshots.remove(chosen())
+    with pytest.raises(Unusable, match="has failed before"):
+        chosen()
+    mark, = home.folder.glob("*/unusable")
+    os.utime(mark, (0, 0))
+    chosen()
+    assert len(home.made) == 2
+
+
+def test_replaced_snapshot_is_not_removed(home):
+    """A launcher whose snapshot fails does not remove the new one of another launcher."""
+    failing = chosen()
+    (failing.folder / "whole").unlink()
+    other = chosen()
+    snapshots.remove(failing)
+    assert chosen().folder == other.folder and len(home.made) == 2
+
+
+def test_machine_that_does_not_boot_makes_no_snapshot(home, monkeypatch):
+    """An error while a snapshot is made leaves no files, and the text has the reason."""
+    def fails(*_):
+        raise GuestCrashed("no kernel")
+    monkeypatch.setattr(snapshots, "save", fails)
+    with pytest.raises(Unusable, match="no snapshot could be made: no kernel"):
+        chosen()
+    left, = home.folder.glob("*/*")
+    assert left.name == snapshots.UNUSABLE
+
+
+def test_interrupted_snapshot_is_removed(home, monkeypatch):
+    """Ctrl-C leaves no half of a snapshot, and the next run makes it."""
+    def interrupted(*_):
+        raise KeyboardInterrupt
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(snapshots, "save", interrupted)
+        chosen()
+    assert names(home) == []
+    (home.folder / "killed.new").mkdir()        # a launcher that was killed
+    folder = chosen().folder
+    assert names(home) == [folder.name]
+
+
+def test_full_disk_means_a_boot(home, monkeypatch):
+    """Without room for the memory nothing is written."""
+    monkeypatch.setattr(snapshots.shutil, "disk_usage",
+                        lambda _: SimpleNamespace(free=1000 << 20))
+    with pytest.raises(Unusable, match="has only 1000 MiB free"):
+        chosen()
+    assert names(home) == []
+
+
+def test_oldest_snapshots_are_removed(home, monkeypatch):
+    """The snapshots together stay within their bound: those used last stay."""
+    first, second = chosen(memory=200).folder, chosen(memory=201).folder
+    for age, folder in ((20, first), (30, second)):
+        os.utime(folder, (time.time() - age,) * 2)
+    chosen(memory=200)                          # used again
+    monkeypatch.setattr(snapshots, "SIZE_MAX", 2 * snapshots.size(first))
+    third = chosen(memory=202).folder
+    assert names(home) == sorted((first.name, third.name))
+
+
+def test_folder_of_another_user_is_not_used(home):
+    """Files that another user can write to decide nothing here."""
+    home.folder.mkdir(mode=0o777)
+    home.folder.chmod(0o777)
+    with pytest.raises(Unusable, match="only you can write to"):
+        chosen()
+
+
+def test_unwritable_folder_means_a_boot(home):
+    """A file in place of the folder is reported."""
+    home.folder.write_text("")
+    with pytest.raises(Unusable, match="File exists|Not a directory"):
+        chosen()
+
+
+def test_two_launchers_make_one_snapshot(home):
+    """Launchers that start at the same time share the snapshot that one of them makes."""
+    found = []
+    both = [threading.Thread(target=lambda: found.append(chosen())) for _ in range(2)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    assert len(found) == 2 and len(home.made) == 1
+
+
+def test_own_qemu_arguments_mean_a_boot():
+    """A device of the user's may be one that cannot be saved."""
+    with pytest.raises(Unusable, match="--qemu-arg"):
+        snapshots.require_fit(ProjectImage(), ["-device", "edu"])
+
+
+def test_virtual_functions_mean_a_boot():
+    """The firmware gives their card its window and bus numbers."""
+    with pytest.raises(Unusable, match="virtual functions"):
+        snapshots.require_fit(ProjectImage(), [], 4)
+
+
+def test_foreign_images_boot():
+    """Only the project's own guest of this architecture has snapshots."""
+    for image in (SimpleNamespace(), ProjectImage(arch=places.HOST._replace(name="other"))):
+        with pytest.raises(Unusable, match="only the project's own guest"):
+            snapshots.require_fit(image, [])
