@@ -89,7 +89,7 @@ help:
 	@echo 'make bench-cost      count what a message costs: accesses, interrupts, system'
 	@echo '                     calls...: twenty minutes'
 	@echo 'make bench-kvm       measure with KVM, and leave one file to send back: an hour'
-	@echo 'make bench-wire      measure wires between two devices without guests: a minute'
+	@echo 'make bench-wire      measure wires between two devices without guests: minutes'
 	@echo 'make bench-rules     what fault rules cost a connection: two minutes'
 	@echo 'make docs            all documents as one site with a search: docs/ of the'
 	@echo '                     cache'
