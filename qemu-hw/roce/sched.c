@@ -298,6 +298,12 @@ static void sched_heap_transfer(RoceStream *s, Roce *r)
     }
     ROCE_DERIVED(r->heap_count);
     ROCE_DERIVED(r->busy_count);
+    /* The reset after a failed load finds only what is in the heap. */
+    for (uint32_t i = 0; s->failed && i < r->limits.max_qp; i++) {
+        if (r->qps[i] && r->qps[i]->heap_index == ROCE_HEAP_NONE) {
+            r->qps[i]->deadline = ROCE_TIME_NEVER;
+        }
+    }
 }
 
 void roce_sched_transfer(RoceStream *s, Roce *r)

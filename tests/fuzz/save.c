@@ -14,8 +14,8 @@
 
 #define STREAM_MAX 0x100000u
 #define CHANGES 4u              /* the last records of the input */
-#define FRAMES_AFTER 64u
-#define TICKS_AFTER 16u
+#define FRAMES_AFTER 8u
+#define TICKS_AFTER 6u
 
 typedef struct Stream {
     uint8_t bytes[STREAM_MAX];
