@@ -1648,10 +1648,15 @@ static void test_why(Rig *r)
 {
     static const char *const reasons[] = { "wqe", "record", "page-list",
                                            "payload", "cqe", "eqe", "cmd" };
-    static const struct {
+    const struct {
         const char *point;
         unsigned seen;          /* a bit for each reason */
-    } points[] = { { "dma-read", 0x4f }, { "dma-write", 0x78 } };
+    } points[] = {
+        { "dma-read", 0x4f },
+        /* The event index is in the record. */
+        { "dma-write",
+          r->n.features & FAKERNIC_FEATURE_SHADOW_DOORBELL ? 0x7a : 0x78 },
+    };
     bool paused = true;
 
     for (unsigned i = 0; i < ARRAY_SIZE(points); i++) {
