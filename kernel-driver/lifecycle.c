@@ -26,6 +26,7 @@
 #include "core/port.h"
 #include "core/regs.h"
 #include "core/trace.h"
+#include "core/vport.h"
 #include "net/netdev.h"
 #include "rdma/cq.h"
 #include "rdma/ibdev.h"
@@ -61,6 +62,10 @@ int fakernic_hw_start(struct fakernic_dev *dev)
 		goto err_end;
 	}
 	ret = fakernic_cmd_query_device(dev, &dev->caps);
+	if (ret)
+		goto err_end;
+	/* An FLR of the PF resets them. */
+	ret = fakernic_vports_restore(dev);
 	if (ret)
 		goto err_end;
 	ret = fakernic_eqs_create(dev);

@@ -19,6 +19,7 @@
 #include "core/gid.h"
 #include "core/port.h"
 #include "core/stats.h"
+#include "core/vport.h"
 #include "net/netdev.h"
 #include "net/ptp.h"
 #include "rdma/odp.h"
@@ -32,6 +33,7 @@ static struct fakernic_dev *fakernic_alloc(struct pci_dev *pdev)
 		return NULL;
 	dev->pdev = pdev;
 	fakernic_port_init(dev);
+	mutex_init(&dev->vports.lock);
 	INIT_DELAYED_WORK(&dev->page_request_work, fakernic_page_request_work);
 	mutex_init(&dev->gid_lock);
 	mutex_init(&dev->cqs_lock);
@@ -161,6 +163,7 @@ err_disable:
 
 static void fakernic_unmap_device(struct fakernic_dev *dev)
 {
+	fakernic_vports_cleanup(dev);
 	fakernic_stats_buffer_cleanup(dev);
 	fakernic_cmdq_cleanup(dev);
 	pci_iounmap(dev->pdev, dev->uar);
@@ -221,6 +224,9 @@ static int fakernic_probe(struct pci_dev *pdev,
 	ret = fakernic_hw_start(dev);
 	if (ret)
 		goto err_unmap;
+	ret = fakernic_vports_init(dev);
+	if (ret)
+		goto err_stop;
 	ret = fakernic_add(dev);
 	if (ret)
 		goto err_end;
@@ -232,6 +238,9 @@ static int fakernic_probe(struct pci_dev *pdev,
 err_end:
 	fakernic_hw_stop(dev);
 	fakernic_netdev_free(dev);
+	goto err_unmap;
+err_stop:
+	fakernic_hw_stop(dev);
 err_unmap:
 	fakernic_unmap_device(dev);
 err_free:
@@ -246,13 +255,16 @@ err_free:
  */
 static int fakernic_sriov_configure(struct pci_dev *pdev, int vfs)
 {
+	struct fakernic_dev *dev = pci_get_drvdata(pdev);
 	int ret;
 
 	if (!vfs) {
 		pci_disable_sriov(pdev);
 		return 0;
 	}
-	ret = pci_enable_sriov(pdev, vfs);
+	ret = fakernic_vports_set_defaults(dev);
+	if (!ret)
+		ret = pci_enable_sriov(pdev, vfs);
 	if (ret) {
 		pci_err(pdev, "%d virtual functions cannot be enabled: %d\n",
 			vfs, ret);

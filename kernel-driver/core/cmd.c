@@ -7,6 +7,7 @@
 #include <linux/string.h>
 #include <fakernic/cmdq.h>
 #include <fakernic/qp.h>
+#include <fakernic/vport.h>
 #include <fakernic/wq.h>
 #include "cmd.h"
 #include "cmdq.h"
@@ -139,6 +140,22 @@ int fakernic_cmd_set_gid(struct fakernic_dev *dev, u16 index,
 	}
 	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_SET_GID, &req,
 				  sizeof(req), NULL, 0);
+}
+
+int fakernic_cmd_set_vport(struct fakernic_dev *dev,
+			   const struct fakernic_set_vport_req *req)
+{
+	return fakernic_cmdq_exec(dev, FAKERNIC_CMD_SET_VPORT, req,
+				  sizeof(*req), NULL, 0);
+}
+
+int fakernic_cmd_vport_stats(struct fakernic_dev *dev,
+			     const struct fakernic_query_vport_stats_req *req)
+{
+	struct fakernic_query_vport_stats_resp resp = {};
+
+	return fakernic_cmdq_query(dev, FAKERNIC_CMD_QUERY_VPORT_STATS, req,
+				   sizeof(*req), &resp, sizeof(resp));
 }
 
 /* Executes a command whose response is the number of the new object. */

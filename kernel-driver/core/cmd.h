@@ -11,6 +11,7 @@
 #include <linux/types.h>
 #include <fakernic/cmdq.h>
 #include <fakernic/qp.h>
+#include <fakernic/vport.h>
 #include <fakernic/wq.h>
 
 struct fakernic_dev;
@@ -53,6 +54,14 @@ int fakernic_cmd_set_qp_counter(struct fakernic_dev *dev, u32 qpn, u32 id);
 /* index < caps.gid_count; a gid of type FAKERNIC_GID_NONE clears the entry. */
 int fakernic_cmd_set_gid(struct fakernic_dev *dev, u16 index,
 			 const struct fakernic_gid *gid);
+
+/* Sets the fields that req's mask names: all of them, or none on error. */
+int fakernic_cmd_set_vport(struct fakernic_dev *dev,
+			   const struct fakernic_set_vport_req *req);
+
+/* Has the device write counters of vports. As fakernic_cmdq_query(). */
+int fakernic_cmd_vport_stats(struct fakernic_dev *dev,
+			     const struct fakernic_query_vport_stats_req *req);
 
 /* Returns the new EQ's number in eqn. Its vector must be enabled. */
 int fakernic_cmd_create_eq(struct fakernic_dev *dev,

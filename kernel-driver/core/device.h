@@ -26,6 +26,7 @@
 #include "dump.h"
 #include "port.h"
 #include "stats.h"
+#include "vport.h"
 #include "../rdma/dm.h"
 #include "../health.h"
 
@@ -96,6 +97,7 @@ struct fakernic_dev {
 	struct mutex past_lock;		/* past; netdev's missed frames */
 	u64 past[FAKERNIC_PORT_STAT_COUNT];	/* sum of freed counters */
 	struct fakernic_stats_buffer stats_buffer;
+	struct fakernic_vports vports;
 
 	struct fakernic_query_device_resp caps;
 	struct fakernic_dm_pool dm;

@@ -86,6 +86,7 @@ static void fakernic_dispatch(struct fakernic_dev *dev, u8 type, u32 id,
 		break;
 	case FAKERNIC_EVENT_PORT_ACTIVE:
 	case FAKERNIC_EVENT_PORT_ERROR:
+	case FAKERNIC_EVENT_PORT_CHANGED:
 		mod_delayed_work(system_dfl_wq, &dev->port.work, 0);
 		break;
 	case FAKERNIC_EVENT_PAGE_REQUEST:

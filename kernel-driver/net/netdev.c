@@ -32,6 +32,7 @@
 #include "rss.h"
 #include "rx.h"
 #include "tx.h"
+#include "vf.h"
 
 #define FAKERNIC_TX_TIMEOUT_SECONDS	20
 #define FAKERNIC_VLAN_OFFLOADS		(NETIF_F_HW_VLAN_CTAG_TX |	\
@@ -258,6 +259,15 @@ static const struct net_device_ops fakernic_netdev_ops = {
 	.ndo_validate_addr = eth_validate_addr,
 	.ndo_change_mtu = fakernic_change_mtu,
 	.ndo_get_stats64 = fakernic_get_stats64,
+	.ndo_set_vf_mac = fakernic_vf_set_mac,
+	.ndo_set_vf_vlan = fakernic_vf_set_vlan,
+	.ndo_set_vf_rate = fakernic_vf_set_rate,
+	.ndo_set_vf_spoofchk = fakernic_vf_set_spoofchk,
+	.ndo_set_vf_trust = fakernic_vf_set_trust,
+	.ndo_set_vf_link_state = fakernic_vf_set_link,
+	.ndo_set_vf_rss_query_en = fakernic_vf_set_rss_query,
+	.ndo_get_vf_config = fakernic_vf_get_config,
+	.ndo_get_vf_stats = fakernic_vf_get_stats,
 	FAKERNIC_HWTSTAMP_OPS,
 };
 

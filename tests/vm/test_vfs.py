@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Virtual functions with RDMA, in network namespaces and with another machine."""
 
+import json
+import time
+
 import pytest
 
 from fakernic_test import rdma      # first: it sets the path of fakernic_lab
@@ -132,6 +135,71 @@ def test_vfs_do_rdma_in_network_namespaces(ports, vfs):
                            (blue, Outside(other))):
         write_passes(server, client)
         rping_passes(server, client)
+
+
+# What is set, its members in the output of "ip -j link", and how it is undone.
+SETTINGS = (
+    ("mac 52:54:00:aa:bb:cc", {"address": "52:54:00:aa:bb:cc"}, "mac 00:00:00:00:00:00"),
+    ("vlan 100 qos 2", {"vlan_list": [{"vlan": 100, "qos": 2}]}, "vlan 0"),
+    ("vlan 100 proto 802.1ad", {"vlan_list": [{"vlan": 100, "protocol": "802.1ad"}]},
+     "vlan 0"),
+    ("spoofchk off", {"spoofchk": False}, "spoofchk on"),
+    ("trust on", {"trust": True}, "trust off"),
+    ("state enable", {"link_state": "enable"}, "state auto"),
+    ("state disable", {"link_state": "disable"}, "state auto"),
+    ("min_tx_rate 40 max_tx_rate 100", {"rate": {"max_tx": 100, "min_tx": 40}},
+     "min_tx_rate 0 max_tx_rate 0"),
+    ("query_rss on", {"query_rss_en": True}, "query_rss off"),
+)
+
+
+def vf_info(port, number):
+    """What "ip -s link" shows of a VF."""
+    shown = json.loads(port.guest.check(f"ip -s -j link show {port.netdev}"))
+    return shown[0]["vfinfo_list"][number]
+
+
+def test_settings_of_a_vf_are_shown_and_undone(ports, vfs):
+    """ip link set vf shows each setting at once, and undoes it."""
+    port = ports[0]
+    assert vfs
+    before = vf_info(port, 3)
+    for words, members, undo in SETTINGS:
+        port.guest.check(f"ip link set {port.netdev} vf 3 {words}")
+        assert vf_info(port, 3).items() >= members.items(), words
+        port.guest.check(f"ip link set {port.netdev} vf 3 {undo}")
+        after = vf_info(port, 3)
+        assert {**after, "stats": {}} == {**before, "stats": {}}, undo
+    for words in ("mac 01:00:00:00:00:01", "vlan 4095", "vlan 1 qos 8", "state 7",
+                  "min_tx_rate 5 max_tx_rate 4"):
+        port.guest.check(f"! ip link set {port.netdev} vf 3 {words}")
+
+
+def test_settings_outlive_a_reload_of_the_driver(ports, vfs):
+    """devlink dev reload resets the PF, and keeps its VFs' settings."""
+    port = ports[0]
+    assert vfs
+    port.guest.check(f"ip link set {port.netdev} vf 2 vlan 7 trust on")
+    before = {**vf_info(port, 2), "stats": {}}
+    address = port.guest.check(
+        f"basename $(readlink /sys/class/net/{port.netdev}/device)").strip()
+    port.guest.check(f"devlink dev reload pci/{address}", 60)
+    assert {**vf_info(port, 2), "stats": {}} == before
+
+
+def test_counters_of_a_vf_count_its_frames(ports, vfs):
+    """Ten pings of a VF to another machine show in the PF's ip -s link."""
+    port, other = ports
+    name = vfs[1][1]
+    port.guest.check(f"ip link set {name} up; "
+                     f"ip addr add {rdma.NETWORK4}.112/24 dev {name}")
+    before = vf_info(port, 1)["stats"]
+    port.guest.check(f"ping -c 10 -i 0.1 -I {name} {other.ip4}", 60)
+    time.sleep(0.2)             # the driver's counters are that old at most
+    after = vf_info(port, 1)["stats"]
+    for way, key in (("rx", "packets"), ("tx", "tx_packets")):
+        assert after[way][key] >= before[way][key] + 10, (before, after)
+    assert after["rx"]["bytes"] > before["rx"]["bytes"], (before, after)
 
 
 def test_vfs_come_and_go(ports, vfs):
