@@ -62,6 +62,21 @@ def enabled_vfs(ports):
         f"echo 0 >/sys/class/net/{ports[0].netdev}/device/sriov_numvfs", 60)
 
 
+def test_reset_of_a_vf(vfs):
+    """The reset of a VF does not disturb RDMA of another one, and the VF works again."""
+    common = (f"ibv_rc_pingpong -d {vfs[1].ibdev} -g {vfs[1].gid_index()} -p 18600 "
+              "-n 1000")
+    job = vfs[1].guest.start(f"""
+        {common} & server=$!
+        until ss -Hltn 'sport = :18600' | grep -q .; do sleep 0.05; done
+        {common} 127.0.0.1 && wait $server
+        """, 100)
+    vfs[0].guest.check(f"echo 1 >/sys/class/net/{vfs[0].netdev}/device/reset", 60)
+    works(vfs[0])
+    job.wait().check()
+    works(vfs[1])
+
+
 def test_reset_of_the_pf(ports, vfs):
     """The reset of the PF takes its VFs away. Linux enables them again, and each
     recovers."""
