@@ -33,7 +33,7 @@ EVENT_TYPES = {
     7: "SQ DRAINED", 8: "PATH MIGRATED", 9: "PATH MIGRATION ERROR",
     10: "LAST WQE REACHED", 11: "SRQ ERROR", 12: "SRQ LIMIT",
     13: "PORT ACTIVE", 14: "PORT ERROR", 15: "DEVICE FATAL",
-    16: "PAGE REQUEST"}
+    16: "PAGE REQUEST", 17: "PORT CHANGED"}
 # Syndromes of a NAK, IBTA table 46. RNR NAKs use a range of syndromes, for the timer.
 RNR, RNR_END = 0x20, 0x40
 NAKS = {0x60: "PSN sequence error", 0x61: "invalid request",
