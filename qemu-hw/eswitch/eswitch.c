@@ -505,7 +505,6 @@ void eswitch_set_present(ESwitch *sw, unsigned vport, bool present)
     Port *port = port_of(sw, vport);
 
     queue_free(port);
-    port_wait(sw, port, WAITS_NOT);
     port->present = present;
     port->paid = INT64_MIN;
     port->filter = 0;
@@ -515,6 +514,7 @@ void eswitch_set_present(ESwitch *sw, unsigned vport, bool present)
     }
     table_update(sw, vport);
     links_update(sw);
+    port_resume(sw, port);
 }
 
 void eswitch_set_uplink(ESwitch *sw, bool up)

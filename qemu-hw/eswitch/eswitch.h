@@ -171,7 +171,8 @@ const uint8_t *eswitch_mac(const ESwitch *sw, unsigned vport);
 
 /*
  * VF Enable: the VF appears with counters of 0, or disappears. It has no filter
- * and no address of a driver then, and frames that wait for it are dropped.
+ * and no address of a driver then, and frames that wait for it are dropped. A
+ * VF that waits with a frame is resumed; the switch then drops the frame.
  * Settings stay.
  */
 void eswitch_set_present(ESwitch *sw, unsigned vport, bool present);

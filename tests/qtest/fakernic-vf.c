@@ -1039,6 +1039,42 @@ static void test_vport_rate(void)
     vports_stop(&c, &vf, 1, wire);
 }
 
+/* A VF that disappears while a frame of it waits sends again later. */
+static void test_vport_rate_ends(void)
+{
+    struct fakernic_set_vport_req req = vport_req(1, FAKERNIC_VPORT_RATE);
+    uint8_t frame[64];
+    Function vf;
+    Wqe wqe;
+    Qp raw;
+    Card c;
+    int wire = vports_start(&c, &vf, 1);
+
+    req.settings.max_mbps = LE32(1);
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    port_up(&vf.n, &vf.s, &raw, 0);
+    frame_make(frame, elsewhere, sizeof(frame));
+    memcpy(frame + 6, vf.mac, 6);
+    qtest_memwrite(c.m.qts, vf.s.data, frame, sizeof(frame));
+    wqe = wqe_send(&vf.s, 0, sizeof(frame));
+    for (unsigned i = 0; i < 8; i++) {
+        sq_put(&vf.n, &raw, &wqe, sizeof(wqe));
+    }
+    sq_ring(&vf.n, &raw);
+    main_loop_turns(&c.m, 10);
+    g_assert_cmpuint(vport_stat(&c, 1, FAKERNIC_VPORT_STAT_TX_WAITED), ==, 1);
+    vfs_disable(&c);
+    g_free(vf.n.pci);
+    req.settings.max_mbps = 0;
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    vfs_enable(&c, 1);
+    vf_up(&c, &vf, 0);
+    port_up(&vf.n, &vf.s, &raw, 0);
+    raw_send(&vf, &raw, frame);
+    g_assert_cmpuint(vport_stat(&c, 1, FAKERNIC_VPORT_STAT_TX_FRAMES), ==, 1);
+    vports_stop(&c, &vf, 1, wire);
+}
+
 /* RESET_VPORT resets one VF; an FLR of the PF resets all settings. */
 static void test_vport_resets(void)
 {
@@ -1094,6 +1130,7 @@ const FakernicTest fakernic_vf_tests[] = {
     { "vport/link", test_vport_link },
     { "vport/stats", test_vport_stats },
     { "vport/rate", test_vport_rate },
+    { "vport/rate-ends", test_vport_rate_ends },
     { "vport/resets", test_vport_resets },
     { NULL }
 };

@@ -566,6 +566,21 @@ static void uplink_that_goes_down_releases_those_that_wait(void)
     end();
 }
 
+static void vf_that_waits_is_resumed_when_it_disappears(void)
+{
+    begin();
+    w.busy[PORTS - 1] = true;
+    send(0, FOREIGN, 0);
+    CHECK_EQ(send(VF(0), FOREIGN, VF(0)), 0);
+    eswitch_set_present(w.sw, VF(0), false);
+    CHECK_EQ(w.resumed[VF(0)], 1);
+    CHECK_EQ(send(VF(0), FOREIGN, VF(0)), 1);
+    CHECK_EQ(counter(VF(0), FAKERNIC_VPORT_STAT_TX_DROPPED), 1);
+    eswitch_set_present(w.sw, VF(0), true);
+    CHECK_EQ(w.resumed[VF(0)], 1);
+    end();
+}
+
 static void busy_vf_gets_a_bounded_queue_in_order(void)
 {
     const unsigned most = ESWITCH_QUEUE_BYTES / (60 + ESWITCH_QUEUED);
@@ -808,6 +823,7 @@ static const Test tests[] = {
     TEST(links_follow_the_uplink_or_their_setting),
     TEST(busy_uplink_makes_senders_wait_their_turn),
     TEST(uplink_that_goes_down_releases_those_that_wait),
+    TEST(vf_that_waits_is_resumed_when_it_disappears),
     TEST(busy_vf_gets_a_bounded_queue_in_order),
     TEST(frames_that_wait_are_freed_with_the_vf_and_the_switch),
     TEST(wire_may_answer_during_the_delivery),

@@ -338,11 +338,11 @@ static void change_presence(unsigned vf)
     memset(m.current[vf], 0, 6);
     m.filter[vf] = 0;
     m.count[vf] = 0;
-    m.waits[vf] = false;
     if (m.present[vf]) {
         memset(m.counters[vf], 0, sizeof(m.counters[vf]));
     }
     eswitch_set_present(m.sw, vf, m.present[vf]);
+    CHECK(!m.waits[vf]);
 }
 
 static void send_frame(unsigned port)

@@ -72,6 +72,7 @@ queue_is_reversed|s/    \*port->last = queued;/    queued->next = port->first; p
 busy_uplink_drops|s/if (to.uplink \&\& uplink->busy/if (false \&\& uplink->busy/
 wait_is_forgotten|s/^        port_resume(sw, port);/        ;/;s/^            port_resume(sw, port);/            ;/
 down_uplink_blocks|s/if (to.uplink \&\& uplink->busy \&\& port_link_up(sw, uplink)) {/if (to.uplink \&\& uplink->busy) {/
+vanished_vf_waits|/^void eswitch_set_present/,/^}/s/    port_resume(sw, port);/    port_wait(sw, port, WAITS_NOT);/
 rate_is_ignored|s/port->set.max_mbps \&\& port->paid > now/false/
 rate_without_burst_limit|s/(port->paid > idle ? port->paid : idle)/(port->paid > 0 ? port->paid : 0)/
 counters_survive_vf_enable|s/memset(port->counters, 0, sizeof(port->counters));/;/
