@@ -239,6 +239,13 @@ static const char *save_wrong(FakernicState *s)
     if (s->port_qpn && !fakernic_qp(s, s->port_qpn)) {
         return "invalid default queue pair of the port";
     }
+    if (s->interrupts >> s->vectors) {
+        return "interrupt of a vector that does not exist";
+    }
+    if (s->saved.waking &&
+        le16_to_cpu(s->cmdq.request.opcode) != FAKERNIC_CMD_DESTROY_MR) {
+        return "invalid command under way";
+    }
     return NULL;
 }
 
@@ -256,6 +263,7 @@ static int fakernic_load_end(void *opaque, int version)
     }
     s->saved.loading = false;
     if (s->saved.resetting) {
+        s->saved.waking = false;
         fakernic_reset(s);      /* in place of the one that was under way */
     }
     s->cmdq.underway = s->progress.waking = s->saved.waking;

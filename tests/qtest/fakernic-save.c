@@ -439,6 +439,69 @@ static void test_changed(Rig *r)
     assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
 }
 
+/* A saved machine, and a copy of its bytes that the test changes. */
+typedef struct Saved {
+    char *path, *bytes, *copy;
+    size_t size, copy_size;
+    int64_t now;
+} Saved;
+
+static Saved saved_take(Rig *r)
+{
+    Saved saved;
+
+    /* The state has the last command. One without parameters is no match. */
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    saved.path = save_end(&r->m, &saved.now);
+    g_assert_true(g_file_get_contents(saved.path, &saved.bytes, &saved.size,
+                                      NULL));
+    saved.copy = g_memdup2(saved.bytes, saved.size);
+    saved.copy_size = saved.size;
+    return saved;
+}
+
+/* The first place in the device's state that has these bytes. */
+static char *saved_find(Saved *saved, const void *bytes, size_t len)
+{
+    char *begin = save_find(saved->copy, saved->copy_size);
+    char *at = memmem(begin, saved->copy + saved->copy_size - begin, bytes,
+                      len);
+
+    g_assert_nonnull(at);
+    return at;
+}
+
+/* The changed copy is refused. The machine continues from the original. */
+static void saved_refused(Rig *r, Saved *saved)
+{
+    int status;
+
+    signal(SIGPIPE, SIG_IGN);
+    g_assert_true(g_file_set_contents(saved->path, saved->copy,
+                                      saved->copy_size, NULL));
+    status = save_try(saved->path);
+    g_assert_true(WIFEXITED(status));
+    g_assert_cmpint(WEXITSTATUS(status), ==, 1);
+    g_assert_true(g_file_set_contents(saved->path, saved->bytes, saved->size,
+                                      NULL));
+    save_begin(&r->m, DEVICE ",id=nic0", saved->path, saved->now);
+    unlink(saved->path);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    g_free(saved->path);
+    g_free(saved->bytes);
+    g_free(saved->copy);
+}
+
+/* An interrupt of vector 63. The mask follows the port's address. */
+static void test_absent_vector(Rig *r)
+{
+    Saved saved = saved_take(r);
+    char *mac = saved_find(&saved, nic_mac, sizeof(nic_mac));
+
+    mac[sizeof(nic_mac)] = (char)0x80;
+    saved_refused(r, &saved);
+}
+
 /* Fault rules are not saved. The source says so, and continues. */
 static void test_fault_rules(Rig *r)
 {
@@ -581,6 +644,7 @@ const FakernicTest fakernic_save_tests[] = {
     { "save/other-options", PAIR(test_other_options) },
     { "save/truncated", PAIR(test_truncated) },
     { "save/changed", PAIR(test_changed) },
+    { "save/absent-vector", READY(test_absent_vector) },
     { "save/fault-rules", PAIR(test_fault_rules) },
     { "save/failed-target", PAIR(test_failed_target) },
     { "save/snapshot", PAIR(test_snapshot) },
