@@ -589,6 +589,19 @@ static void save_flow(RoceStream *s, FakernicState *d, void *object,
     }
 }
 
+/* A rule that is in no list could not be destroyed. */
+static bool save_flows_valid(FakernicState *d)
+{
+    for (uint32_t id = 1; id < d->flow_table.next; id++) {
+        const FakernicFlow *flow = fakernic_table_get(&d->flow_table, id);
+
+        if (flow && !QTAILQ_IN_USE(flow, next)) {
+            return false;
+        }
+    }
+    return d->copying_flows <= FAKERNIC_MAX_FLOW_COPIES;
+}
+
 /* The rules of each type, in the order of their evaluation, and 0. */
 static void save_flow_order(RoceStream *s, FakernicState *d)
 {
@@ -607,6 +620,7 @@ static void save_flow_order(RoceStream *s, FakernicState *d)
             flow = !s->loads && flow ? QTAILQ_NEXT(flow, next) : NULL;
         } while (each && !s->failed);
     }
+    ROCE_CHECK(s, save_flows_valid(d), "order of flow rules");
 }
 
 /* ---- lists --------------------------------------------------------------- */

@@ -502,6 +502,36 @@ static void test_absent_vector(Rig *r)
     saved_refused(r, &saved);
 }
 
+/* A flow rule that is missing in the order of evaluation. */
+static void test_unlisted_flow_rule(Rig *r)
+{
+    struct fakernic_create_flow_req req = {
+        .type = FAKERNIC_FLOW_NORMAL,
+        .value.dmac = { 2, 0xca, 0xfe, 0xba, 0xbe, 1 },
+        .mask.dmac = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff },
+    };
+    const uint32_t no_freed_number = 0;
+    uint32_t first;
+    Saved saved;
+    char *at;
+    Qp raw;
+
+    qp_create(&r->n, &raw, FAKERNIC_QP_RAW_PACKET, r->s.pd, &r->s.cq, 0);
+    req.qpn = LE32(raw.qpn);
+    first = LE32(cmd_create(&r->n, FAKERNIC_CMD_CREATE_FLOW, &req,
+                            sizeof(req)));
+    saved = saved_take(r);
+    /* The only rule ends with its mask. Then comes the list of each type. */
+    at = saved_find(&saved, &req.value, sizeof(req.value)) +
+         sizeof(req.value) + sizeof(req.mask);
+    g_assert_cmpmem(at, 4, &no_freed_number, 4);
+    at += 4;
+    g_assert_cmpmem(at, 4, &first, 4);
+    saved.copy_size -= 4;
+    memmove(at, at + 4, saved.copy + saved.copy_size - at);
+    saved_refused(r, &saved);
+}
+
 /* Fault rules are not saved. The source says so, and continues. */
 static void test_fault_rules(Rig *r)
 {
@@ -645,6 +675,7 @@ const FakernicTest fakernic_save_tests[] = {
     { "save/truncated", PAIR(test_truncated) },
     { "save/changed", PAIR(test_changed) },
     { "save/absent-vector", READY(test_absent_vector) },
+    { "save/unlisted-flow-rule", READY(test_unlisted_flow_rule) },
     { "save/fault-rules", PAIR(test_fault_rules) },
     { "save/failed-target", PAIR(test_failed_target) },
     { "save/snapshot", PAIR(test_snapshot) },
