@@ -469,6 +469,14 @@ static void save_qp_queues(RoceStream *s, FakernicState *d, FakernicQp *qp)
     save_source(s, &qp->async, qp->qpn);
 }
 
+/* MODIFY_WQ relies on this: a WQ has an RQ only, and an RSS QP no queue. */
+static bool save_qp_kind_valid(const FakernicQp *qp)
+{
+    return (!qp->is_wq && !qp->rss) ||
+           (qp->type == FAKERNIC_QP_RAW_PACKET && !qp->srq && !qp->sq.pages &&
+            !(qp->is_wq && qp->rss) && !qp->rq.pages == !qp->is_wq);
+}
+
 static void save_qp(RoceStream *s, FakernicState *d, FakernicQp *qp)
 {
     uint64_t memory = qp->memory;
@@ -497,6 +505,7 @@ static void save_qp(RoceStream *s, FakernicState *d, FakernicQp *qp)
         save_rss(s, d, qp->rss);
     }
     save_qp_queues(s, d, qp);
+    ROCE_CHECK(s, save_qp_kind_valid(qp), "kind");
     save_qp_users(s, d, qp);
     if (!s->failed) {
         qp->send_user.qp = qp->recv_user.qp = qp;

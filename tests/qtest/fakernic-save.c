@@ -532,6 +532,25 @@ static void test_unlisted_flow_rule(Rig *r)
     saved_refused(r, &saved);
 }
 
+/* An RC QP that is marked as a work queue. */
+static void test_wq_of_wrong_type(Rig *r)
+{
+    /* Up to the numbers of its PD, XRC domain, doorbell page and CQs. */
+    struct QEMU_PACKED {
+        uint32_t qpn;
+        uint8_t type, is_wq;
+        uint32_t pdn, xrcdn, uar, send_cqn, recv_cqn;
+    } qp = {
+        .qpn = LE32(r->a.qpn), .type = FAKERNIC_QP_RC, .pdn = LE32(r->s.pd),
+        .send_cqn = LE32(r->s.cq.id), .recv_cqn = LE32(r->s.cq.id),
+    };
+    Saved saved = saved_take(r);
+    char *at = saved_find(&saved, &qp, sizeof(qp));
+
+    at[offsetof(typeof(qp), is_wq)] = 1;
+    saved_refused(r, &saved);
+}
+
 /* Fault rules are not saved. The source says so, and continues. */
 static void test_fault_rules(Rig *r)
 {
@@ -676,6 +695,7 @@ const FakernicTest fakernic_save_tests[] = {
     { "save/changed", PAIR(test_changed) },
     { "save/absent-vector", READY(test_absent_vector) },
     { "save/unlisted-flow-rule", READY(test_unlisted_flow_rule) },
+    { "save/wq-of-wrong-type", PAIR(test_wq_of_wrong_type) },
     { "save/fault-rules", PAIR(test_fault_rules) },
     { "save/failed-target", PAIR(test_failed_target) },
     { "save/snapshot", PAIR(test_snapshot) },
