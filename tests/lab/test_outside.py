@@ -59,7 +59,7 @@ def test_unwritable_output_is_reported(tmp_path, capsys):
     run.take("out", b"first\n")
     run.take("out", b"second\n")
     assert capsys.readouterr().out == "node1: first\nnode1: second\n"
-    with pytest.raises(LabError, match="/output: No space left on device"):
+    with pytest.raises(LabError, match="/output: No space left on device: free some space"):
         run.poll()
     run.finish(LOST)
 
@@ -83,7 +83,7 @@ def test_a_run_on_a_full_disk_ends_its_commands(tmp_path):
 
 @pytest.mark.usefixtures("full")
 def test_full_disk_is_reported_with_file_name(tmp_path):
-    with pytest.raises(LabError, match="/dmesg: No space left on device"):
+    with pytest.raises(LabError, match="/dmesg: No space left on device: free some space"):
         outputs.Folder(tmp_path).write("dmesg", "text")
 
 

@@ -231,8 +231,8 @@ def test_ethtool_register_dump(ports):
     registers = [int(word, 16) for word in
                  re.findall(r"^ ([0-9a-f]{8})$", out, re.M)]
     (version,) = re.findall(r"^firmware-version: (\d+)\.(\d+)\.(\d+)$", out, re.M)
-    assert len(registers) == 0x78 // 4
-    shown = dict(zip(range(0, 0x78, 4), registers))
+    assert len(registers) == 0x7c // 4
+    shown = dict(zip(range(0, 0x7c, 4), registers))
     assert shown[0x00].to_bytes(4, "little") == b"FKNC"
     assert shown[0x04] >> 16 == 1
     offered, accepted = (shown[at] | shown[at + 4] << 32 for at in (0x08, 0x10))
@@ -245,6 +245,7 @@ def test_ethtool_register_dump(ports):
     assert (shown[0x28], shown[0x2c]) == (0, 0xffffffff)
     mac = shown[0x30].to_bytes(4, "little") + shown[0x34].to_bytes(2, "little")
     assert mac.hex(":") == out.splitlines()[-1]
+    assert shown[0x78] == 0             # FUNCTION: the PF, without VFs
     # The command rings; the doorbell reads as 0.
     rings = [shown[at] | shown[at + 4] << 32 for at in (0x40, 0x48)]
     assert all(rings) and rings[0] != rings[1]

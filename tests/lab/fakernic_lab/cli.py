@@ -3,7 +3,6 @@
 
 import argparse
 import atexit
-import errno
 import os
 import shlex
 import signal
@@ -15,7 +14,7 @@ from importlib import metadata
 from . import arches, doctor, images, junit, launch, places, show, stay
 from .cards import SEEDS, WIRES
 from .console import EXPECTED
-from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
+from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError, reason
 from .lab import NODES_MAX, OUT, OUT_UP, TIMELINE, WORK, Lab, parse_mount
 from .machine import Mount
 from .outputs import printable
@@ -651,9 +650,7 @@ def main(arguments=None):
         return CODE_CANNOT
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        advice = (": free some space, or choose another --out"
-                  if error.errno == errno.ENOSPC else "")
-        say(f"{where}{error.strerror or error}{advice}")
+        say(f"{where}{reason(error)}")
         return CODE_CANNOT
     except (QMPError, LookupError, ValueError) as error:
         say(f"{type(error).__name__}: {error}")

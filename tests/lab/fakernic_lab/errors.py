@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The exceptions of the launcher."""
+"""The exceptions of the launcher, and the text of those of the system."""
+
+import errno
 
 
 class LabError(Exception):
@@ -17,3 +19,10 @@ class GuestTimeout(Exception):
 
 class GuestCrashed(Exception):
     """QEMU ended, or the guest's kernel complained."""
+
+
+def reason(error):
+    """The text of an OSError and, for a full disk, what to do about it."""
+    advice = (": free some space, or choose another --out"
+              if error.errno == errno.ENOSPC else "")
+    return f"{error.strerror or error}{advice}"

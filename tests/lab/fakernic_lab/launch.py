@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from .errors import GuestCrashed, GuestTimeout, LabError
+from .errors import GuestCrashed, GuestTimeout, LabError, reason
 from .outputs import FILE_MAX, printable
 from .qmp import QMPError
 
@@ -93,7 +93,7 @@ class Run:
             while data and not self.refused:
                 data = data[self.output.write(data):]
         except OSError as error:
-            self.refused = f"{self.node.vm.folder.path / 'output'}: {error.strerror}"
+            self.refused = f"{self.node.vm.folder.path / 'output'}: {reason(error)}"
 
     def show(self, stream, lines):
         text = "".join(f"{self.node.name}: "

@@ -13,7 +13,7 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
-from .errors import LabError
+from .errors import LabError, reason
 
 # The limit of each file that QEMU or the relay writes, and of a command's output.
 FILE_MAX = 16 << 30
@@ -99,7 +99,7 @@ class Folder:
                 while left:
                     left = left[file.write(left):]
         except OSError as error:
-            raise LabError(f"{self.path / name}: {error.strerror}") from error
+            raise LabError(f"{self.path / name}: {reason(error)}") from error
 
     def rename(self, name, new):
         os.replace(name, new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
