@@ -93,7 +93,8 @@ def source_pages(app):
     for name in sorted(app.env.fakernic_shown):
         path = TOP / name.removeprefix("_source/")
         if path.is_dir():
-            text = "\n".join(sorted(child.name for child in path.iterdir()))
+            text = "\n".join(sorted(child.name for child in path.iterdir()
+                                    if child.name != "__pycache__"))
             lexer = TextLexer()
         else:
             text = path.read_text(encoding="utf-8", errors="replace")
