@@ -1005,6 +1005,22 @@ static void test_vport_stats(void)
     vports_stop(&c, vf, 2, wire);
 }
 
+/* Rings once for a number of copies of the frame, with the VF's address. */
+static void raw_send_many(Function *vf, Qp *raw, uint8_t *frame, size_t size,
+                          unsigned count)
+{
+    Wqe wqe = wqe_send(&vf->s, 0, size);
+
+    port_up(&vf->n, &vf->s, raw, 0);
+    frame_make(frame, elsewhere, size);
+    memcpy(frame + 6, vf->mac, 6);
+    qtest_memwrite(vf->n.m->qts, vf->s.data, frame, size);
+    for (unsigned i = 0; i < count; i++) {
+        sq_put(&vf->n, raw, &wqe, sizeof(wqe));
+    }
+    sq_ring(&vf->n, raw);
+}
+
 /* At 100 Mbit/s a frame of 1500 bytes leaves every 120 us, after a burst. */
 static void test_vport_rate(void)
 {
@@ -1012,22 +1028,13 @@ static void test_vport_rate(void)
     const unsigned burst = 9, frames = 20;
     uint8_t frame[1514];
     Function vf;
-    Wqe wqe;
     Qp raw;
     Card c;
     int wire = vports_start(&c, &vf, 1);
 
     req.settings.max_mbps = LE32(100);
     assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
-    port_up(&vf.n, &vf.s, &raw, 0);
-    frame_make(frame, elsewhere, sizeof(frame));
-    memcpy(frame + 6, vf.mac, 6);
-    qtest_memwrite(c.m.qts, vf.s.data, frame, sizeof(frame));
-    wqe = wqe_send(&vf.s, 0, sizeof(frame));
-    for (unsigned i = 0; i < frames; i++) {
-        sq_put(&vf.n, &raw, &wqe, sizeof(wqe));
-    }
-    sq_ring(&vf.n, &raw);
+    raw_send_many(&vf, &raw, frame, sizeof(frame), frames);
     for (unsigned sent = burst; sent <= frames; sent++) {
         main_loop_turns(&c.m, 10);
         g_assert_cmpuint(vport_stat(&c, 1, FAKERNIC_VPORT_STAT_TX_FRAMES), ==,
@@ -1045,22 +1052,13 @@ static void test_vport_rate_ends(void)
     struct fakernic_set_vport_req req = vport_req(1, FAKERNIC_VPORT_RATE);
     uint8_t frame[64];
     Function vf;
-    Wqe wqe;
     Qp raw;
     Card c;
     int wire = vports_start(&c, &vf, 1);
 
     req.settings.max_mbps = LE32(1);
     assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
-    port_up(&vf.n, &vf.s, &raw, 0);
-    frame_make(frame, elsewhere, sizeof(frame));
-    memcpy(frame + 6, vf.mac, 6);
-    qtest_memwrite(c.m.qts, vf.s.data, frame, sizeof(frame));
-    wqe = wqe_send(&vf.s, 0, sizeof(frame));
-    for (unsigned i = 0; i < 8; i++) {
-        sq_put(&vf.n, &raw, &wqe, sizeof(wqe));
-    }
-    sq_ring(&vf.n, &raw);
+    raw_send_many(&vf, &raw, frame, sizeof(frame), 8);
     main_loop_turns(&c.m, 10);
     g_assert_cmpuint(vport_stat(&c, 1, FAKERNIC_VPORT_STAT_TX_WAITED), ==, 1);
     vfs_disable(&c);
