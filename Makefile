@@ -138,7 +138,7 @@ packages: root
 	@$(BUILD) packages
 
 # The date of its files: with the same one, the same checkout makes the same bytes.
-bundle release test-release: export FAKERNIC_DATE ?= $(or $(SOURCE_DATE_EPOCH),$(shell \
+packages bundle release test-release: export FAKERNIC_DATE ?= $(or $(SOURCE_DATE_EPOCH),$(shell \
 	git log -1 --format=%ct 2>/dev/null))
 bundle: root
 	@$(BUILD) bundle

@@ -44,15 +44,20 @@ files_of() { # path
         ! -name '*~' ! -name '.*.swp' -print | LC_ALL=C sort
 }
 
+# All that the bytes of a package depend on.
 contents() {
     cd "$top"
+    build_date
     # The root's packages. Of the second stage only those that build packages count.
     status=/opt/first-stage.status
     [ -e "$status" ] || status=/var/lib/dpkg/status
     sha256sum <"$status"
-    dpkg-query -W debhelper dkms dh-python build-essential
+    dpkg-query -W build-essential debhelper 'dh-*' dkms dwz bash-completion python3-docutils \
+        libdebhelper-perl libfile-stripnondeterminism-perl
     for input in ci/packages/build.sh ci/arch.sh ci/arches VERSION "ci/packages/$name" $(inputs); do
         files_of "$input" | tr '\n' '\0' | xargs -0r sha256sum
+        # A package keeps which files are programs.
+        find -L "$input" -type f -perm -100 -print | LC_ALL=C sort
     done
 }
 
@@ -74,8 +79,13 @@ stage() {
     done
 }
 
-# The time of the newest commit, or of the file VERSION if there is no git history.
+# The date of a package, as of the bundle: $FAKERNIC_DATE, or the time of the newest
+# commit, or of the file VERSION if there is no git history.
 build_date() {
+    if [ "${FAKERNIC_DATE:-}" ]; then
+        echo "$FAKERNIC_DATE"
+        return
+    fi
     git -c safe.directory='*' -C "$top" log -1 --format=%ct 2>/dev/null ||
         stat -c %Y "$top/VERSION"
 }
@@ -120,10 +130,10 @@ mkdir -p "$scratch/tree"
 stage
 cd "$scratch/tree"
 write_changelog
-SOURCE_DATE_EPOCH=$(build_date)
-export SOURCE_DATE_EPOCH
-export DEB_BUILD_OPTIONS="noautodbgsym parallel=$(nproc)"
-dpkg-buildpackage -b -us -uc --no-sign >>"$log" 2>&1 9>&- ||
+# No other variable of the caller reaches compilers and debhelper.
+env -i PATH="$PATH" HOME=/root LANG=C.UTF-8 SOURCE_DATE_EPOCH="$(build_date)" \
+    DEB_BUILD_OPTIONS="noautodbgsym parallel=$(nproc)" \
+    dpkg-buildpackage -b -us -uc --no-sign >>"$log" 2>&1 9>&- ||
     die "package '$name' does not build: see ${FAKERNIC_HOST_CACHE:-/cache}/log/package-$name.log"
 cp ../*.deb "$out/"
 {
