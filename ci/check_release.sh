@@ -10,7 +10,11 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 . "$top/ci/lib.sh"
 root=$(root_dir)
 first=$cache/release
-work=$(mktemp -d "$cache/release-again.XXXXXX")
+again=$cache/release-again
+[ -z "$(git -C "$top" status --porcelain)" ] ||
+    die "the second build is made from the last commit: commit the changes that git status shows"
+rm -rf "$again"
+work=$(mktemp -d "$again.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 git clone -q "$top" "$work/checkout of a release"
 mkdir "$work/cache"
@@ -18,8 +22,6 @@ cp -a "$root" "$work/cache/"
 (
     cd "$work/checkout of a release"
     export FAKERNIC_CACHE="$work/cache"
-    FAKERNIC_DATE=$(git log -1 --format=%ct)
-    export FAKERNIC_DATE
     ci/enter.sh ci/build.py release >&2
 )
 number=0
@@ -36,4 +38,7 @@ for file in *; do
 done
 echo "1..$number"
 echo "$((number - failed)) passed, $failed failed, 0 skipped"
-[ "$failed" = 0 ]
+[ "$failed" = 0 ] && exit
+mv "$work/cache/release" "$again"
+echo "# the files of the second build are in $again: diffoscope shows what differs"
+exit 1

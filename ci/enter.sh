@@ -33,7 +33,9 @@ if [ "${FAKERNIC_INSIDE:-}" != 1 ]; then
     exec "$@"
 fi
 
-# From here on: inside the namespaces, process 1 of the new one.
+# From here on: inside the namespaces, process 1 of the new one. The modes of built
+# files do not depend on the caller's umask.
+umask 022
 mkdir -p "$root/src" "$root/cache" "$root/proc" "$root/sys" "$root/dev" \
     "$root/tmp"
 mount --bind "$root" "$root"
