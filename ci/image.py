@@ -71,6 +71,13 @@ ESSENTIAL = ("diffutils", "libc-bin")
 # What programs for another architecture are linked with. This root has it anyway.
 CROSS_PACKAGES = ("libc6-dev", "libnl-3-dev", "libnl-route-3-dev", "libudev-dev")
 
+# Of the build root's /etc: addresses and names of this machine and its mirror, secrets, and
+# copies that are made before a change. The machines need none of it.
+LOCAL_ETC = ("apt", "hosts", "hostname", "resolv.conf", "machine-id", "ssh/ssh_host_*", "*-",
+             ".pwd.lock")
+# In /etc/shadow, the day on which a password was changed.
+PASSWORD_DAY = re.compile(r"^([^:]*:[^:]*:)[0-9]+(:)", re.M)
+
 SKIPPED_FILES = re.compile(
     r"/usr/(include|share/(doc|man|info|locale|lintian|bug|perl|gdb|i18n|"
     r"bash-completion|zsh|fish|applications|icons))(/|$)|\.a$|/gconv/.*\.so$")
@@ -265,11 +272,23 @@ def erofs(this, folder, name):
     partial.rename(IMAGES / name)
 
 
+def copy_etc(this, etc, root):
+    """Copies /etc without what depends on the machine or the day of the installation."""
+    target = root / "etc"
+    this.run("cp", "-a", f"{etc}/.", target)
+    for pattern in LOCAL_ETC:
+        for path in target.glob(pattern):
+            this.run("rm", "-r", path)
+    shadow = target / "shadow"
+    shadow.write_text(re.sub(PASSWORD_DAY, r"\1\2", shadow.read_text(encoding="utf-8")),
+                      encoding="utf-8")
+
+
 def copy_packages(this, packages, etc, root):
-    """Copies the files of these packages to another root, at the same paths. Copies all of
-    ETC too, because most of /etc is written at installation and belongs to no package."""
+    """Copies the files of these packages to another root, at the same paths. Copies ETC
+    too, because most of /etc is written at installation and belongs to no package."""
     copy_files(this, package_files(packages, etc), root)
-    this.run("cp", "-a", f"{etc}/.", root / "etc")
+    copy_etc(this, etc, root)
 
 
 def copy_files(this, paths, root, tree="/"):
@@ -333,7 +352,7 @@ def add_etc(this, tree, root):
     """Copies this root's /etc, except the files that are only right for its architecture.
     Also copies the links in /usr to the alternatives."""
     etc = first_etc()
-    this.run("cp", "-a", f"{etc}/.", root / "etc")
+    copy_etc(this, etc, root)
     (root / "etc/ld.so.cache").unlink(missing_ok=True)
     this.run("cp", "-a", f"{tree}/etc/ld.so.conf.d/.", root / "etc/ld.so.conf.d")
     alternatives = {f"/etc/alternatives/{name}"
@@ -568,6 +587,8 @@ def build_payload(step, digest, kernels, arch=HOST):
                 shutil.copy(path, share)
         for kernel in kernels:
             stage_driver(this, kernel, root, arch)
+        # The modes of the checkout's files depend on the umask of its owner.
+        this.run("chmod", "-R", "u=rwX,go=rX", root)
         erofs(this, root, f"{name}.erofs")
 
 

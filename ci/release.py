@@ -9,8 +9,8 @@
   fakernic-VERSION.spdx.json         the bill of materials (SPDX 2.3)
   SHA256SUMS                         the sum of each file
 
-Every file depends on its inputs and on the date of the bundle only. The mirror is
-an input: when it has newer packages, the container changes.
+Every file depends on its inputs and on the date of the bundle only. The packages of
+the mirror are an input: when it has newer ones, the container changes.
 """
 
 import gzip
@@ -32,6 +32,12 @@ OUT = CACHE / "release"
 WORK = CACHE / "build/release"
 ACTION = SRC / "ci/action"
 SOURCES = "/etc/apt/sources.list.d/debian.sources"
+# Removes names and addresses of this machine and apt's settings from the container, whose
+# apt gets the public addresses of Debian.
+PUBLIC = ('set -e; cd "$1/etc"; '
+          "rm -f hostname resolv.conf apt/apt.conf.d/99mmdebstrap apt/sources.list.d/*; "
+          r"printf 'deb http://deb.debian.org/%s main\n' 'debian trixie' "
+          "'debian-security trixie-security' >apt/sources.list.d/debian.list")
 SUMS = "SHA256SUMS"
 # The bill of materials: package and its architecture at Debian.
 PURL = "pkg:deb/debian/{}@{}?arch={}"
@@ -88,7 +94,8 @@ def layers(when):
     subprocess.run(
         ["mmdebstrap", "--mode=root", "--variant=essential",
          "--aptopt=/etc/apt/apt.conf.d/99host", "--include=python3",
-         "--skip=output/dev", "--format=tar", "trixie", base, SOURCES], check=True,
+         f"--customize-hook={PUBLIC}", "--skip=output/dev", "--format=tar", "trixie", base,
+         SOURCES], check=True,
         env=dict(os.environ, SOURCE_DATE_EPOCH=str(when)), stdin=subprocess.DEVNULL)
     unpacked = WORK / "bundle"
     unpacked.mkdir()

@@ -5,6 +5,7 @@ does not.
 
 import re
 import shutil
+import subprocess
 
 import bundle
 from conftest import HOME, USER, commands
@@ -34,6 +35,19 @@ def test_size(archive):
 def test_unpacks_with_python_alone(system, top):
     print(f"\n{system.name}: unpacked in {system.unpacked.seconds:.0f} s")
     assert (system.home / top / "PACKAGES").read_text().count("\n") > 100
+
+
+def test_image_has_no_data_of_the_building_machine(system, top):
+    """Neither its names, addresses and mirror nor keys that were made there."""
+    def listed(folder):
+        return subprocess.run(
+            ["dump.erofs", "--ls", f"--path={folder}", system.home / top / bundle.BASE],
+            check=True, capture_output=True, text=True).stdout.split()
+
+    names, keys = listed("/etc"), listed("/etc/ssh")
+    assert "passwd" in names and "sshd_config" in keys
+    assert not {"apt", "hosts", "hostname", "machine-id", "resolv.conf"} & set(names), names
+    assert not [name for name in keys if "host" in name], keys
 
 
 def test_doctor(system, top):

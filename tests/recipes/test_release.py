@@ -5,6 +5,7 @@ which runs a program.
 
 import hashlib
 import json
+import re
 import subprocess
 import tarfile
 from pathlib import Path
@@ -89,6 +90,14 @@ def image(tmp_path_factory):
     for layer in manifest["layers"]:
         subprocess.run(["tar", "-xzpf", blob(layer), "-C", root], check=True)
     return config["config"], root
+
+
+def test_container_has_no_data_of_the_building_machine(image):
+    etc = image[1] / "etc"
+    assert not (etc / "hostname").exists() and not (etc / "resolv.conf").exists()
+    assert not (etc / "apt/apt.conf.d/99mmdebstrap").exists()
+    sources = "".join(path.read_text() for path in (etc / "apt/sources.list.d").iterdir())
+    assert set(re.findall("//([^/]+)/", sources)) == {"deb.debian.org"}
 
 
 def test_container_runs_a_program(image):
