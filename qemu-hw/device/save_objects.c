@@ -20,6 +20,7 @@
 #include "queue/eq.h"
 #include "queue/qp.h"
 #include "queue/ring.h"
+#include "queue/sq.h"
 #include "state.h"
 #include "fault/gate.h"
 #include "../roce/stream.h"
@@ -740,7 +741,8 @@ static void save_waiting(RoceStream *s, FakernicState *d)
     } while (eq && !s->failed);
 }
 
-/* The send queues that are awake, the one read longest ago first, and 0. */
+/* The send queues that are awake, the first to sleep first, and 0. A load
+ * starts their time again. */
 static void save_awake(RoceStream *s, FakernicState *d)
 {
     FakernicQp *next = QTAILQ_FIRST(&d->awake_sqs), *qp;
@@ -753,9 +755,7 @@ static void save_awake(RoceStream *s, FakernicState *d)
         ROCE_CHECK(s, qpn == 0 || (qp && qp->sq.pages && !qp->sq_awake),
                    "list of awake send queues");
         if (s->loads && qp && !s->failed) {
-            QTAILQ_INSERT_TAIL(&d->awake_sqs, qp, awake);
-            qp->sq_awake = true;
-            d->awake_sq_count++;
+            fakernic_sq_wake(d, qp);
         }
         next = !s->loads && next ? QTAILQ_NEXT(next, awake) : NULL;
     } while (qp && !s->failed);

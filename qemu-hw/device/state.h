@@ -239,7 +239,8 @@ struct FakernicState {
     uint32_t copying_flows;     /* rules that copy a frame, not consume it */
     FakernicTable uar_table;
     FakernicQp **qps;           /* by number, QPs and WQs */
-    QTAILQ_HEAD(, FakernicQp) awake_sqs;    /* read longest ago first */
+    QTAILQ_HEAD(, FakernicQp) awake_sqs;    /* the first to sleep first */
+    FakernicQp *watched_sq;     /* in awake_sqs, read next; NULL: the first */
     uint32_t awake_sq_count;
     uint32_t qps_cleared;       /* entries that the reset has cleared so far */
     FakernicKey *keys;          /* by index */

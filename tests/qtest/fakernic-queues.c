@@ -760,6 +760,39 @@ static void test_event_index_many(Rig *r)
     g_assert_cmpuint(records_found(r), ==, ARRAY_SIZE(qps) - 8);
 }
 
+/*
+ * More queues than doorbells keep awake: each got a post as it went to sleep.
+ */
+static void test_event_index_crowd(Rig *r)
+{
+    Qp qps[70];
+
+    for (unsigned i = 0; i < ARRAY_SIZE(qps); i++) {
+        qp_create(&r->n, &r->a, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
+        rc_connect(&r->n, r->a.qpn, 77, absent_gid, absent_mac);
+        post_quietly(r);
+        post_quietly(r);
+        ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(r->a.qpn, 1));
+        g_assert_cmpuint(event_index(r), ==, 1);
+        qps[i] = r->a;
+    }
+    g_assert_cmpuint(records_found(r), ==, ARRAY_SIZE(qps));
+    for (unsigned i = 0; i < ARRAY_SIZE(qps); i++) {
+        r->a = qps[i];
+        g_assert_false(post_by_rule(r));
+    }
+    for (unsigned turn = 0; turn < ARRAY_SIZE(qps) / 8; turn++) {
+        records_found(r);
+    }
+    g_assert_cmpuint(records_found(r), ==, 2 * ARRAY_SIZE(qps));
+    time_passes(r);
+    main_loop_turns(&r->m, 20);
+    for (unsigned i = 0; i < ARRAY_SIZE(qps); i++) {
+        r->a = qps[i];
+        g_assert_cmpuint(event_index(r), ==, 3);
+    }
+}
+
 /* Off, or masked: the device leaves the record alone. */
 static void test_event_index_masked(void)
 {
@@ -814,6 +847,7 @@ const FakernicTest fakernic_queues_tests[] = {
     { "event-index/frozen", ON(rig_awake, test_event_index_frozen) },
     { "event-index/suspended", ON(rig_awake, test_event_index_suspended) },
     { "event-index/many-queues", ON(rig_awake, test_event_index_many) },
+    { "event-index/crowd", ON(rig_awake, test_event_index_crowd) },
     { "event-index/masked", test_event_index_masked },
     { NULL }
 };

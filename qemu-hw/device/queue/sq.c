@@ -26,7 +26,8 @@
  * doorbell. A doorbell serves a host that waits for each request sooner. */
 #define FAKERNIC_SQ_BUSY        3
 /* Queues that doorbells keep awake, and records that a turn reads in addition
- * to those of queues that are to sleep. */
+ * to those of queues that are to sleep. A post that comes while its queue goes
+ * to sleep may keep more queues awake, so no turn looks at all of them. */
 #define FAKERNIC_SQS_AWAKE_MAX  64
 #define FAKERNIC_SQS_PER_TURN   8
 
@@ -53,14 +54,16 @@ void fakernic_sq_forget(FakernicState *s, FakernicQp *qp)
 {
     qp->sq_unreadable = false;
     if (qp->sq_awake) {
+        if (s->watched_sq == qp) {
+            s->watched_sq = QTAILQ_NEXT(qp, awake);
+        }
         qp->sq_awake = false;
         s->awake_sq_count--;
         QTAILQ_REMOVE(&s->awake_sqs, qp, awake);
     }
 }
 
-/* The queue has a new index: it is awake, and the last one to be read. */
-static void fakernic_sq_wake(FakernicState *s, FakernicQp *qp)
+void fakernic_sq_wake(FakernicState *s, FakernicQp *qp)
 {
     fakernic_sq_forget(s, qp);
     qp->sq_awake = true;
@@ -159,32 +162,41 @@ static void fakernic_sq_watch(FakernicState *s, FakernicQp *qp)
 {
     uint32_t pi;
 
-    if (!fakernic_ring_record(s, &qp->sq, &pi)) {
+    if (fakernic_ring_record(s, &qp->sq, &pi)) {
+        fakernic_sq_found(s, qp, pi);
+    } else {
         fakernic_sq_fail(s, qp);
-    } else if (!fakernic_sq_found(s, qp, pi)) {
-        QTAILQ_REMOVE(&s->awake_sqs, qp, awake);
-        QTAILQ_INSERT_TAIL(&s->awake_sqs, qp, awake);
     }
+}
+
+/* The queue that sleeps first, if it is to sleep by now; else the queue whose
+ * record is read next, NULL when 'more' is used up. */
+static FakernicQp *fakernic_sqs_next(FakernicState *s, RoceTime now,
+                                     unsigned more)
+{
+    FakernicQp *first = QTAILQ_FIRST(&s->awake_sqs);
+
+    if (!first || first->sq_sleeps_at <= now) {
+        return first;
+    }
+    return !more ? NULL : s->watched_sq ?: first;
 }
 
 void fakernic_sqs_look(FakernicState *s, RoceTime now)
 {
-    unsigned left = s->awake_sq_count;
-    unsigned more = FAKERNIC_SQS_PER_TURN;
-    FakernicQp *qp, *next;
+    unsigned more = MIN(s->awake_sq_count, FAKERNIC_SQS_PER_TURN);
+    FakernicQp *qp;
 
-    QTAILQ_FOREACH_SAFE(qp, &s->awake_sqs, awake, next) {
-        if (!left--) {
-            return;
-        }
+    while ((qp = fakernic_sqs_next(s, now, more))) {
         if (!fakernic_budget_left(s)) {
             fakernic_kick(s);
             return;
         }
         if (qp->sq_sleeps_at <= now) {
             fakernic_sq_sleep(s, qp);
-        } else if (more) {
+        } else {
             more--;
+            s->watched_sq = QTAILQ_NEXT(qp, awake);
             fakernic_sq_watch(s, qp);
         }
     }
@@ -192,13 +204,9 @@ void fakernic_sqs_look(FakernicState *s, RoceTime now)
 
 RoceTime fakernic_sqs_deadline(const FakernicState *s)
 {
-    RoceTime deadline = ROCE_TIME_NEVER;
-    const FakernicQp *qp;
+    const FakernicQp *first = QTAILQ_FIRST(&s->awake_sqs);
 
-    QTAILQ_FOREACH(qp, &s->awake_sqs, awake) {
-        deadline = MIN(deadline, qp->sq_sleeps_at);
-    }
-    return deadline;
+    return first ? first->sq_sleeps_at : ROCE_TIME_NEVER;
 }
 
 static uint16_t fakernic_decode_ud(RoceSendWr *wr,

@@ -19,6 +19,9 @@ void fakernic_sqs_look(FakernicState *s, RoceTime now);
 /* When fakernic_sqs_look() is due. */
 RoceTime fakernic_sqs_deadline(const FakernicState *s);
 
+/* The queue has a new index, or has been loaded: it is awake from now on. */
+void fakernic_sq_wake(FakernicState *s, FakernicQp *qp);
+
 /* The queue is reset or destroyed: reads and writes its record no more. */
 void fakernic_sq_forget(FakernicState *s, FakernicQp *qp);
 
