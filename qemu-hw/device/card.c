@@ -80,10 +80,11 @@ static void fakernic_card_apply(FakernicState *s)
     if (s->vport != ESWITCH_PF && present != s->vport_present) {
         s->vport_present = present;
         eswitch_set_present(sw, s->vport, present);
+        /* The switch reports no link that is down from the start. */
+        fakernic_card_link(s->card, s->vport, eswitch_link_up(sw, s->vport));
     }
     if (present) {
         eswitch_set_port(sw, s->vport, s->port_mac, fakernic_card_filter(s));
-        fakernic_card_link(s->card, s->vport, eswitch_link_up(sw, s->vport));
     }
 }
 

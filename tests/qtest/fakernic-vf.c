@@ -963,6 +963,25 @@ static void test_vport_link(void)
     vports_stop(&c, vf, 3, wire);
 }
 
+/* QMP takes the link of one VF down. Commands do not bring it up again. */
+static void test_vport_set_link(void)
+{
+    const uint32_t spoof = FAKERNIC_PORT_FLAG_SPOOF_CHECK;
+    Function vf[2];
+    Card c;
+    int wire = vports_start(&c, vf, 2);
+
+    qtest_qmp_assert_success(c.m.qts, "{ 'execute': 'set_link', 'arguments': "
+                                      "{ 'name': 'nic.vf0', 'up': false } }");
+    assert_status(cmd(&vf[0].n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+    g_assert_false(vf_link_up(&vf[0], spoof));
+    g_assert_true(vf_link_up(&vf[1], spoof));
+    qtest_qmp_assert_success(c.m.qts, "{ 'execute': 'set_link', 'arguments': "
+                                      "{ 'name': 'nic.vf0', 'up': true } }");
+    g_assert_true(vf_link_up(&vf[0], spoof));
+    vports_stop(&c, vf, 2, wire);
+}
+
 static void test_vport_stats(void)
 {
     const uint8_t all[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
@@ -1126,6 +1145,7 @@ const FakernicTest fakernic_vf_tests[] = {
     { "vport/spoof", test_vport_spoof },
     { "vport/vlan", test_vport_vlan },
     { "vport/link", test_vport_link },
+    { "vport/set-link", test_vport_set_link },
     { "vport/stats", test_vport_stats },
     { "vport/rate", test_vport_rate },
     { "vport/rate-ends", test_vport_rate_ends },
