@@ -628,9 +628,10 @@ static void fakernic_vf_limit(FakernicState *s, const FakernicState *pf)
     s->sq_awake_us = pf->sq_awake_us;
     s->null_writes = pf->null_writes;
     s->interface_version = pf->interface_version;
-    s->features = pf->features & ~FAKERNIC_FEATURE_VPORT;
-    if (!s->dm_size) {
-        s->features &= ~FAKERNIC_FEATURE_DM;
+    s->features = pf->features & ~(FAKERNIC_FEATURE_VPORT |
+                                   FAKERNIC_FEATURE_DM);
+    if (s->dm_size) {
+        s->features |= pf->feature_mask & FAKERNIC_FEATURE_DM;
     }
 }
 

@@ -530,6 +530,33 @@ static void test_memory(void)
     card_stop(&c);
 }
 
+/* A VF has device memory by its own property, whatever the PF has. */
+static void test_device_memory(void)
+{
+    static const struct {
+        const char *options;
+        bool offered;
+    } cases[] = {
+        { ",vfs=1,dm-size=0,vf-dm-size=64K", true },
+        { ",vfs=1,dm-size=64K", false },
+    };
+
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+        Function vf;
+        Card c;
+
+        card_start(&c, cases[i].options);
+        vfs_enable(&c, 1);
+        vf_find(&c, &vf, 0);
+        g_assert_cmpint(!!(nic_offered(&vf.n) & FAKERNIC_FEATURE_DM), ==,
+                        cases[i].offered);
+        g_assert_cmpint(!!reg_read(&vf.n, FAKERNIC_REG_DM_PAGES), ==,
+                        cases[i].offered);
+        g_free(vf.n.pci);
+        card_stop(&c);
+    }
+}
+
 /* A guest unplugs the card with VFs at work. */
 static void test_unplug(void)
 {
@@ -1135,6 +1162,7 @@ const FakernicTest fakernic_vf_tests[] = {
     { "vf/reset-of-pf", test_reset_of_pf },
     { "vf/all", test_all },
     { "vf/memory", test_memory },
+    { "vf/device-memory", test_device_memory },
     { "vf/unplug", test_unplug },
     { "vf/refused", test_refused },
     { "vf/query", test_query },
