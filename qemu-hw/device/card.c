@@ -43,7 +43,7 @@ static bool fakernic_card_has_rules(const FakernicState *s)
     return false;
 }
 
-/* What the function wants of groups and broadcast, for whichever receiver. */
+/* The filter of SET_PORT, with what flow rules and multicast groups need. */
 static uint8_t fakernic_card_filter(const FakernicState *s)
 {
     const uint8_t all = FAKERNIC_FILTER_MULTICAST | FAKERNIC_FILTER_BROADCAST;

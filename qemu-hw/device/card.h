@@ -14,9 +14,9 @@
  * the netdev's peer. Each function holds a reference to its card, because an
  * unplug ends functions in any order. doors.c has the callbacks.
  *
- * A frame that a function receives may be a DMA to a register of another one,
- * and so change settings while the switch is on the stack. Such changes wait
- * until the switch has returned.
+ * To receive a frame, a function may write by DMA to a register of another
+ * function. That may change settings while the switch is on the stack. Such
+ * changes wait until the switch has returned.
  */
 #ifndef FAKERNIC_DEVICE_CARD_H
 #define FAKERNIC_DEVICE_CARD_H
@@ -43,8 +43,8 @@ struct FakernicCard {
     ESwitch *eswitch;
     unsigned depth;             /* calls of the switch on the stack */
     bool stale;                 /* a change waits for the switch to return */
-    bool uplink_stale;          /* it is one of the uplink's link */
-    bool defaults_wanted;       /* it is a reset of the PF */
+    bool uplink_stale;          /* the uplink's link has changed */
+    bool defaults_wanted;       /* the PF was reset */
     NICState *uplink;           /* NULL: unplugged */
     MemReentrancyGuard guard;   /* of the uplink's NIC */
     FakernicLink *link;         /* the uplink's backend; NULL: a netdev */
@@ -77,14 +77,15 @@ void fakernic_card_open_port(FakernicState *s, NetClientInfo *info);
 void fakernic_card_close_port(FakernicState *s);
 
 /*
- * Passes to the switch what it knows of a function: whether the function is
- * present, its address and its filter. To be called when these have changed;
- * does nothing if they have not, or without a card.
+ * Passes to the switch whether a function is present, its address and its
+ * filter. Called when these may have changed. Does nothing without a card.
  */
 void fakernic_card_update(FakernicState *s);
 
-/* A reset of the PF sets the settings of all VFs to their defaults. 'card' may
- * be NULL. */
+/*
+ * Sets the settings of all VFs to their defaults, after a reset of the PF.
+ * 'card' may be NULL.
+ */
 void fakernic_card_reset(FakernicCard *card);
 
 /* The link of the uplink's NIC has changed. */
@@ -126,10 +127,11 @@ bool fakernic_card_is_copy(const FakernicState *s);
 /* The net client whose peer is the wire. */
 NetClientState *fakernic_wire(const FakernicState *s);
 
-/* Accounts memory of a function; false: the card's limit would be exceeded. */
+/* Accounts memory of a function; false: the card's limit would be exceeded.
+ * 'card' may be NULL, here and below. */
 bool fakernic_card_take(FakernicCard *card, uint64_t bytes);
 
-/* Releases memory of a function. 'card' may be NULL, also above. */
+/* Releases memory of a function. */
 void fakernic_card_give(FakernicCard *card, uint64_t bytes);
 
 #endif

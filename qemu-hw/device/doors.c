@@ -160,9 +160,9 @@ static void fakernic_burst_remove(FakernicState *s)
 /*
  * Runs once, when the device is unplugged and has left the stack. Only the
  * outermost door may still be there. Its caller may read the device (the
- * reentrancy guard) afterwards, so a bottom half frees the memory. A card with
- * VFs ends in a bottom half altogether: its switch may be on the stack without
- * a door of this function.
+ * reentrancy guard) afterwards, so a bottom half frees the memory. A function
+ * of a card with VFs calls all of this from a bottom half, because the switch
+ * may be on the stack without a door of this function.
  */
 static void fakernic_end(void *opaque)
 {
@@ -653,7 +653,7 @@ static void fakernic_vm_state(void *opaque, bool running, RunState state)
 
     if (fakernic_is_plugged(s)) {
         if (running && s->saved.loading) {
-            /* A load has failed in the middle, and yet the VM resumes. */
+            /* A load has failed, and a user resumes the VM all the same. */
             s->saved.loading = false;
             fakernic_reset(s);
         }

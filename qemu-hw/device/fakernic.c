@@ -180,9 +180,8 @@ static bool fakernic_check_dm_size(const char *name, uint64_t size,
     return fakernic_check_limit(name, size, 0, FAKERNIC_DM_MAX, false, errp);
 }
 
-/*
- * VFs are functions 1 and up of the PF's bus, so they need it for themselves.
- */
+/* The VFs are functions 1 and up of the PF's bus, so no other device may be on
+ * it. */
 static bool fakernic_check_slot(PCIDevice *pci, Error **errp)
 {
     PCIBus *bus = pci_get_bus(pci);
@@ -323,7 +322,7 @@ static bool fakernic_init_msix(PCIDevice *pci, Error **errp)
         return msix_init_exclusive_bar(pci, s->vectors, FAKERNIC_BAR_MSIX,
                                        errp) >= 0;
     }
-    /* That BAR is not prefetchable, and a VF's has to be. */
+    /* The BAR of that call is not prefetchable. A VF's BARs have to be. */
     memory_region_init(&s->msix_bar, OBJECT(s), "fakernic-msix",
                        FAKERNIC_PAGE_SIZE);
     pci_register_bar(pci, FAKERNIC_BAR_MSIX, FAKERNIC_BAR_TYPE64, &s->msix_bar);
@@ -605,7 +604,7 @@ static void fakernic_exit(PCIDevice *pci)
 
 /* ---- virtual functions ----------------------------------------------- */
 
-/* The limits of a VF: its own properties of the PF, else the PF's. */
+/* Sets the limits of a VF: the PF's properties vf-..., else the PF's own. */
 static void fakernic_vf_limit(FakernicState *s, const FakernicState *pf)
 {
     s->uars = pf->vf_uars;
@@ -671,8 +670,9 @@ static void fakernic_vf_exit(PCIDevice *pci)
 }
 
 /*
- * The first time that a VF appears it gets its engine and its NIC, so that VFs
- * without use need little memory. If there is no memory, it stays off the bus.
+ * A VF gets its engine and its NIC when it appears for the first time, so VFs
+ * that no guest enables need little memory. Without memory for them all loads
+ * from its BARs return ones.
  */
 static void fakernic_vf_begin(FakernicState *s)
 {

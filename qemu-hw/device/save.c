@@ -2,7 +2,7 @@
 /*
  * Migration and snapshots. The saved state begins with the properties, which
  * must be the same on both sides, so that a refusal names the cause. PCI
- * configuration, MSI-X and registers follow in QEMU's own terms, then the
+ * configuration, MSI-X and registers follow as fields that QEMU moves, then the
  * objects and the engine as one stream (save_objects.c, ../roce/save.c).
  * Device memory is a RAM block, which QEMU moves itself.
  *
@@ -181,7 +181,7 @@ static const VMStateInfo save_info_stream = {
 
 /* ---- before and after ---------------------------------------------------- */
 
-/* What cannot be saved, in words; NULL: nothing. */
+/* Why the device cannot be saved; NULL: it can. */
 static const char *save_obstacle(const FakernicState *s)
 {
     if (s->card) {

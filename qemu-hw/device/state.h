@@ -105,11 +105,11 @@ typedef struct FakernicCosts {
 
 /* Migration and snapshots (save.c). */
 typedef struct FakernicSaved {
-    bool resetting;             /* a reset was under way: nothing else counts */
+    bool resetting;             /* a reset was under way: ignore the rest */
     bool loading;               /* a load has begun, and has not completed */
-    bool waking;                /* a DESTROY_MR was, and has freed the key */
-    uint32_t foreign;           /* a snapshot was loaded: the next QP to check
-                                 * for a peer in another machine; 0: none */
+    bool waking;                /* DESTROY_MR was under way, the key is free */
+    uint32_t foreign;           /* after the load of a snapshot: the next QP to
+                                 * check for a peer elsewhere; 0: none */
 } FakernicSaved;
 
 struct FakernicState {
@@ -152,7 +152,7 @@ struct FakernicState {
     /* wiring */
     uint32_t vectors;           /* MSI-X */
     NICState *nic;              /* NULL: also a VF that was never enabled */
-    FakernicLink *link;         /* the wire, of a card; NULL: it is a netdev */
+    FakernicLink *link;         /* the card's wire; NULL: it is a netdev */
     FakernicCard *card;         /* NULL: the card has no VFs */
     FakernicPort *port;         /* of the card's switch, on the other side */
     unsigned vport;             /* number of that port; 0: the PF */

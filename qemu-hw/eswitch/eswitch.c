@@ -43,10 +43,10 @@ typedef struct Port {
     uint8_t current[MAC];       /* the driver's */
     uint8_t filter;
     bool present;
-    bool up;                    /* as the host knows it */
+    bool up;                    /* as last reported to the host */
     bool busy;                  /* takes no frame before eswitch_ready() */
     Waits waits;
-    ESwitchTime paid;           /* when its rate has paid for what it sent */
+    ESwitchTime paid;           /* when its rate allows the next frame */
     Queued *first, **last;
     size_t queued;              /* bytes, ESWITCH_QUEUED for each frame */
     uint64_t counters[FAKERNIC_VPORT_STAT_COUNT];

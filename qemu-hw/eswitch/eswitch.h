@@ -154,9 +154,9 @@ void eswitch_set_defaults(ESwitch *sw);
 /* ---- the functions and the wire ------------------------------------------ */
 
 /*
- * The permanent address of VF number vf on the card whose PF has the address
- * 'pf': locally administered, different for each VF of a card, and unlike those
- * of a card with a neighbouring address.
+ * Computes the permanent address of VF number vf on the card whose PF has the
+ * address 'pf'. It is locally administered and different for each VF of a card.
+ * Cards with neighbouring addresses have unrelated ones.
  */
 void eswitch_vf_mac(const uint8_t pf[6], unsigned vf, uint8_t mac[6]);
 
@@ -195,7 +195,7 @@ void eswitch_set_uplink(ESwitch *sw, bool up);
 /* True: the vport's link is up. */
 bool eswitch_link_up(const ESwitch *sw, unsigned vport);
 
-/* What the switch knows of a function, besides its settings. */
+/* What the switch knows of a function, in addition to its settings. */
 typedef struct ESwitchFunction {
     uint8_t permanent[6];
     uint8_t mac[6];             /* of eswitch_set_port() */
@@ -227,8 +227,10 @@ void eswitch_ready(ESwitch *sw, unsigned vport);
 /* Drops the frames that wait for a vport, and counts them. */
 void eswitch_purge(ESwitch *sw, unsigned vport);
 
-/* When eswitch_tick() has to be called for a rate; ESWITCH_NEVER: not at all.
- * To be asked after eswitch_in() returned 0, and after eswitch_tick(). */
+/*
+ * When the host must call eswitch_tick() for a rate; ESWITCH_NEVER: not at all.
+ * It changes when eswitch_in() returns 0, and by eswitch_tick().
+ */
 ESwitchTime eswitch_deadline(const ESwitch *sw);
 
 /* Resumes the vports whose rate allows a frame again. */

@@ -12,7 +12,7 @@
  *      }
  *
  * The functions of a structure name all of its fields (tests/laws): a field is
- * either moved or marked as derived. So nobody can add one and forget it here.
+ * either moved or marked as derived. So a new field cannot be forgotten.
  *
  * A stream is hostile input. After the first error all numbers that are read
  * are zero, and the load fails as a whole. A check that fails while saving has

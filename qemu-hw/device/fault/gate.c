@@ -419,7 +419,7 @@ bool fakernic_fault_recv_wqe(FakernicState *s, RoceFaultSubject *subject,
 
 /* ---- saving -------------------------------------------------------------- */
 
-/* Stalls of EQs are made again by a load. */
+/* Stalls of EQs do not count: a load sets them up again. */
 const char *fakernic_gate_unsaved(const FakernicState *s)
 {
     if (s->faults.rules.count) {

@@ -101,7 +101,7 @@ void fakernic_port_input(FakernicState *s, const uint8_t *frame, size_t len)
         return;
     }
     if (fakernic_card_is_copy(s)) {
-        /* The engine would take it for one of its GIDs, whatever its MAC. */
+        /* Bypasses the engine, which does not compare MAC addresses. */
         fakernic_flow_sniff(s, frame, len);
         fakernic_port_sort(s, frame, len);
         return;

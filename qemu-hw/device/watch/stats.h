@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The counters by name: enum fakernic_stat without its prefix, in lower case.
- * And counts of activity, which the guest cannot read: how often the guest
- * enters the device, and how often the device reaches into the guest. The cost
- * of a message follows from them (tests/bench/COSTS.md).
+ *
+ * Counts of activity, which the guest cannot read: how often the guest accesses
+ * the device, and how often the device accesses guest memory or interrupts. The
+ * cost of a message follows from them (tests/bench/COSTS.md).
  */
 #ifndef FAKERNIC_DEVICE_WATCH_STATS_H
 #define FAKERNIC_DEVICE_WATCH_STATS_H
