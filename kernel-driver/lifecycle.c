@@ -64,7 +64,7 @@ int fakernic_hw_start(struct fakernic_dev *dev)
 	ret = fakernic_cmd_query_device(dev, &dev->caps);
 	if (ret)
 		goto err_end;
-	/* An FLR of the PF resets them. */
+	/* An FLR of the PF has reset the settings of vports. */
 	ret = fakernic_vports_restore(dev);
 	if (ret)
 		goto err_end;

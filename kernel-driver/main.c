@@ -250,8 +250,8 @@ err_free:
 
 /*
  * Called by sysfs's sriov_numvfs, with the PF's device lock held. Linux probes
- * the VFs inside pci_enable_sriov(): this driver takes each as a NIC of its
- * own, which needs nothing of the PF's driver.
+ * the VFs inside pci_enable_sriov(). This driver treats each VF as a separate
+ * NIC, which does not depend on the PF's driver.
  */
 static int fakernic_sriov_configure(struct pci_dev *pdev, int vfs)
 {

@@ -59,7 +59,7 @@ int fakernic_cmd_set_gid(struct fakernic_dev *dev, u16 index,
 int fakernic_cmd_set_vport(struct fakernic_dev *dev,
 			   const struct fakernic_set_vport_req *req);
 
-/* Has the device write counters of vports. As fakernic_cmdq_query(). */
+/* Makes the device write counters of vports. As fakernic_cmdq_query(). */
 int fakernic_cmd_vport_stats(struct fakernic_dev *dev,
 			     const struct fakernic_query_vport_stats_req *req);
 

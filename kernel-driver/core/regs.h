@@ -69,8 +69,8 @@ static inline void fakernic_doorbell(struct fakernic_dev *dev, u32 doorbell,
 
 /*
  * Hands the entries from last to next of QP qpn's send queue to the device, and
- * rings the doorbell if the device needs it. last: as next of the call before.
- * The caller holds the queue's lock.
+ * rings the doorbell if the device needs it. last: next of the previous call,
+ * or 0. The caller holds the queue's lock.
  */
 static inline void fakernic_sq_publish(struct fakernic_dev *dev,
 				       struct fakernic_queue *queue, u32 qpn,

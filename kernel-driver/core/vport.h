@@ -37,20 +37,24 @@ int fakernic_vports_restore(struct fakernic_dev *dev);
 /* Sets all vports to their defaults, before VFs are enabled. */
 int fakernic_vports_set_defaults(struct fakernic_dev *dev);
 
-/* The settings that the driver keeps. -EINVAL: no such VF. */
+/*
+ * Copies the settings that the driver keeps. Executes no command, but may wait
+ * for one of another caller. -EINVAL: no such VF.
+ */
 int fakernic_vport_get(struct fakernic_dev *dev, int vf,
 		       struct fakernic_vport_settings *settings);
 
 /*
  * Sets what mask (FAKERNIC_VPORT_*) names; all of it, or nothing on error.
- * Other settings are those of fakernic_vport_get(), under the same lock (RTNL).
+ * settings: from fakernic_vport_get(), then changed. The caller holds RTNL from
+ * that call on.
  */
 int fakernic_vport_set(struct fakernic_dev *dev, int vf, u32 mask,
 		       const struct fakernic_vport_settings *settings);
 
 /*
  * Copies the counters of a VF to FAKERNIC_VPORT_STAT_COUNT values. They are at
- * most 100 ms old, or the last known ones if the device does not answer.
+ * most 100 ms old. If the device does not answer, they are the last known ones.
  */
 int fakernic_vport_stats(struct fakernic_dev *dev, int vf, u64 *values);
 

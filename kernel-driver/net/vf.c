@@ -18,7 +18,7 @@ static struct fakernic_dev *fakernic_vf_dev(struct net_device *netdev)
 	return priv->dev;
 }
 
-/* The settings of a VF that is enabled. */
+/* Copies the settings of a VF. -EINVAL: it is not enabled. */
 static int fakernic_vf_settings(struct net_device *netdev, int vf,
 				struct fakernic_vport_settings *set)
 {

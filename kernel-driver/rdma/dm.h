@@ -10,13 +10,13 @@
 
 struct fakernic_dev;
 
-/* Pages of PAGE_SIZE, those that device memory fills completely. */
+/* The pages of PAGE_SIZE that device memory fills completely. */
 struct fakernic_dm_pool {
 	spinlock_t lock;		/* used */
 	unsigned long *used;		/* a bit for each page */
 	u32 first_page;			/* of BAR2 */
 	u32 page_count;			/* 0: no device memory */
-	u32 skipped;			/* bytes of device memory before it */
+	u32 skipped;			/* bytes of device memory before them */
 };
 
 struct fakernic_dm {

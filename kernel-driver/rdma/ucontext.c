@@ -63,7 +63,7 @@ static int fakernic_insert_pages(struct fakernic_dev *dev,
 	    !fakernic_read(dev, FAKERNIC_REG_CLOCK_PAGE_COUNT))
 		return 0;
 	clock = fakernic_read(dev, FAKERNIC_REG_CLOCK_PAGE_OFFSET);
-	/* Programs expect it at the first byte of their mapping. */
+	/* Programs expect the clock page at the start of their mapping. */
 	if (clock % FAKERNIC_UARS_PER_PAGE ||
 	    (clock + FAKERNIC_UARS_PER_PAGE) * FAKERNIC_PAGE_SIZE >
 		    pci_resource_len(dev->pdev, FAKERNIC_BAR_UAR))
