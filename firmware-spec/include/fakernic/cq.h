@@ -142,7 +142,7 @@ enum fakernic_vendor_err {
 	/* the rest */
 	FAKERNIC_VENDOR_FLUSHED		= 64,	/* QP was in error already */
 	FAKERNIC_VENDOR_CQ_OVERRUN	= 65,
-	FAKERNIC_VENDOR_SNAPSHOT	= 66,	/* back in time */
+	FAKERNIC_VENDOR_SNAPSHOT	= 66,	/* machine restored */
 };
 
 #endif

@@ -92,8 +92,8 @@ enum fakernic_stat {
 	FAKERNIC_STAT_PROBES,		/* silences of the peer that made the
 					 * requester ask again, before a timeout
 					 */
-	FAKERNIC_STAT_SQ_RECORDS,	/* moves of a producer index that the
-					 * device found in a record
+	FAKERNIC_STAT_SQ_RECORDS,	/* new producer indices that the device
+					 * found in a record
 					 */
 	FAKERNIC_STAT_SQ_LOST,		/* SQs destroyed with posts that needed
 					 * a doorbell and got none
