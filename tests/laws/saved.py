@@ -10,7 +10,7 @@ import re
 
 from callgraph import DEVICE, ENGINE
 
-# Its registers are in save.c, in QEMU's own terms; the rest is wiring.
+# save.c saves its registers as VMState fields. The rest is wiring.
 NOT_HERE = ('FakernicState',)
 STRUCT = re.compile(r'^(?:typedef )?struct (\w+) \{\n(.*?)^\}', re.S | re.M)
 FUNCTION = re.compile(r'^(?:static )?\w+ (\w+)\(RoceStream \*s,([^)]*)\)\n\{\n(.*?)^\}',

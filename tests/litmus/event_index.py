@@ -218,7 +218,7 @@ def moves(state, rules):
 
 
 def main():
-    # A queue that stays awake while its index wraps gets one doorbell too many.
+    # A queue that stays awake while its index wraps gets one doorbell that it does not need.
     wraps = {'wrap': 8, 'posts': 5, 'looks': 1, 'depth': 2, 'least': 0}
     cases = (
         ('no wake-up is lost', Rules(), None),

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Rates between two devices in two processes, without guests. `make bench-wire`
- * runs them (-m perf): how fast a wire carries frames between devices that only
- * move them, how fast it carries RDMA, and how many QPs compare with one. They
- * are no tests: nothing here fails on a rate.
+ * runs them (-m perf). They show how fast a wire carries frames between devices
+ * that only move them, how fast it carries RDMA, and how many QPs compare with
+ * one. They are not tests: no rate makes them fail.
  *
- * A rate is per second of processor time of the busier main loop: what it would
- * be with a processor for each device. So other programs on the host have
+ * A rate is per second of processor time of the busier main loop. A host with a
+ * processor for each device would reach it. So other programs on the host have
  * little effect.
  *
  * A device that only moves frames sends from a raw-packet QP. Its peer has no

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Migration and snapshots: a device with queues in several states moves to a
- * second QEMU and continues. What cannot be saved or loaded is refused in
- * words, and the source continues.
+ * second QEMU and continues. If a save or load is refused, one line says why,
+ * and the source continues.
  */
 #include "qemu/osdep.h"
 #include <sys/wait.h>
@@ -71,7 +71,7 @@ static char *save_end(Machine *m, int64_t *now)
     return path;
 }
 
-/* Continues in another QEMU. The allocator and the bus know the machine. */
+/* Continues in another QEMU. Allocator and bus refer to the same Machine. */
 static void save_begin(Machine *m, const char *options, const char *path,
                        int64_t now)
 {
@@ -165,7 +165,7 @@ static void test_events(Rig *r)
     rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
 }
 
-/* The event of a moderated CQ is held, and comes at its time. */
+/* The held event of a moderated CQ comes when its time is up. */
 static void test_held_event(Rig *r)
 {
     struct fakernic_modify_cq_req req = {
@@ -341,7 +341,7 @@ static char *save_find(char *file, size_t size)
     return at;
 }
 
-/* A file that ends anywhere within the device's state, or is not one. */
+/* A file that ends within the device's state. */
 static void test_truncated(Rig *r)
 {
     int64_t now;
@@ -409,7 +409,7 @@ static int save_try(const char *path)
     return status;
 }
 
-/* Changed bytes are refused, or are another state: nothing crashes. */
+/* A changed byte is refused, or gives another valid state. Nothing crashes. */
 static void test_changed(Rig *r)
 {
     int64_t now;
@@ -636,7 +636,7 @@ static void snapshot(QTestState *qts, bool load)
 
 static const uint8_t foreign_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
 
-/* Connects a QP to another machine, and goes back in time. */
+/* Connects a QP to another machine, then saves and loads a snapshot. */
 static void snapshot_foreign(Rig *r, Qp *qp)
 {
     g_autofree char *disk = snapshot_disk(r->m.qts);
@@ -658,7 +658,7 @@ static void test_snapshot(Rig *r)
     g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_QP_FATAL),
                      ==, qp.qpn);
     g_assert_cmpuint(qp_state(&r->n, qp.qpn), ==, FAKERNIC_QPS_ERR);
-    /* Connections within the machine go on. */
+    /* Connections within the machine continue. */
     Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
     POST(r, wqe);
     rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);

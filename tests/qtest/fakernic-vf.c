@@ -129,7 +129,7 @@ static void vf_command(Nic *n)
                        PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
 }
 
-/* A driver finds a VF by its PF, because it reads no ids of its own. */
+/* A driver finds a VF by its PF, because a VF has no ids of its own. */
 static void vf_find(Card *c, Function *f, unsigned vf)
 {
     Nic *n = &f->n;
@@ -236,7 +236,7 @@ static void test_capabilities(void)
                         PCI_BASE_ADDRESS_MEM_TYPE_64 |
                             PCI_BASE_ADDRESS_MEM_PREFETCH);
     }
-    nic_flr(&c.pf.n);           /* QEMU's reset of SR-IOV spares the others */
+    nic_flr(&c.pf.n);           /* keeps the capabilities behind SR-IOV */
     g_assert_cmphex(extended_capability(&c.m, PF_CONFIG, PCI_EXT_CAP_ID_ARI),
                     !=, 0);
     vfs_enable(&c, 8);
@@ -386,7 +386,7 @@ static void test_loop(void)
     card_stop(&c);
 }
 
-/* The reset of a VF is its own affair. */
+/* The reset of a VF does not affect other functions. */
 static void test_flr_of_vf(void)
 {
     Function vf[2];
@@ -957,7 +957,7 @@ static bool vf_link_up(Function *f, uint32_t flags)
     return resp.link_up;
 }
 
-/* A link that is up without the uplink, one that follows it, one off. */
+/* One link is up without the uplink, one follows it, and one is off. */
 static void test_vport_link(void)
 {
     struct fakernic_set_vport_req req = vport_req(1, FAKERNIC_VPORT_LINK);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Moves a host's engine at random moments: saves it, frees it, and loads the
- * stream into a new one, as a migration or a snapshot does. Neither the oracle
- * nor the log may notice. The new engine must save the same bytes.
+ * stream into a new one, as a migration or a snapshot does. Oracle and log must
+ * be the same as without it. The new engine must save the same bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static void migrate_host(World *w, Host *h)
 void migrate_maybe(World *w)
 {
     /* After a load, pages of on-demand regions are absent. A peer waits up to
-     * 41 ms before it uses them, so engines must stop moving at last. */
+     * 41 ms before it uses them, so engines stop moving after some time. */
     if (w->options.odp_pct && w->saves >= PAGED_SAVES) {
         return;
     }

@@ -172,7 +172,7 @@ static bool run_options(const SwarmArgs *a, const SimClass *class,
 
 /*
  * A history whose engines are saved and loaded has the same events as without.
- * Only pages of on-demand regions do not travel.
+ * Only pages of on-demand regions are not saved.
  */
 static bool run_history(const SwarmArgs *a, const SimClass *class,
                         uint64_t seed, uint64_t *digest, SwarmSum *sum)

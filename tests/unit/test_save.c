@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Saving and loading an engine: what a connection is doing goes on after a
- * load, and a stream that is truncated, changed or of other limits is refused
- * and changes nothing. The simulator's class "migrated" covers the rest.
+ * Saving and loading an engine: connections continue after a load, and a stream
+ * that is truncated, changed or has other limits is refused and changes
+ * nothing. The simulator's class "migrated" covers the rest.
  */
 #include "pair.h"
 
@@ -76,7 +76,7 @@ static void move(PairHost *h)
     CHECK_MEM(again.bytes, saved.bytes, saved.size);
 }
 
-/* ---- what goes on -------------------------------------------------------- */
+/* ---- what continues ------------------------------------------------------ */
 
 static void engine_without_objects_loads(void)
 {
@@ -192,7 +192,7 @@ static void init_of_a_qp_is_loaded(void)
 
 /* ---- what is refused ----------------------------------------------------- */
 
-/* A state with much in it: b is in the middle of a SEND and of a READ. */
+/* A state with many objects: b is in the middle of a SEND and of a READ. */
 static void busy(Pair *p)
 {
     pair_recv(&p->b, 9, 0x1000, 600);

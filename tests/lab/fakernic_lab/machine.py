@@ -28,8 +28,8 @@ from .qmp import QMP
 
 PORT_NAME = "org.fakernic.lab."
 QEMU_START_S = 30
-# A root port's window for the BARs of 127 VFs, or of a card that comes after the boot.
-# Firmware does not reserve that.
+# A root port's window for the BARs of 127 VFs, or of a card that is plugged in after the
+# boot. Firmware does not reserve one of that size.
 WINDOW = ",pref64-reserve=64M"
 KILLED = "was killed, perhaps because this machine has no memory left"
 NO_MEMORY = ": give the machines less (--memory), run fewer (-n), or raise 'ulimit -v'"

@@ -67,7 +67,7 @@ def cache():
 
 
 def own_cache():
-    """The folder of a user for what can be made again."""
+    """The user's folder for files that can be made again."""
     # Path.home() raises an exception if the user is not in /etc/passwd.
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(os.environ.get("FAKERNIC_CACHE") or Path(home) / "fakernic")

@@ -40,9 +40,9 @@ from .qmp import QMPError
 NAME = "snapshot"
 WHOLE, UNUSABLE = "whole", "unusable"
 FILES = ("memory", "state", "console")
-# Of all snapshots together, in bytes on the disk. The least recently used go first.
+# Of all snapshots together, in bytes on the disk.
 SIZE_MAX = 2 << 30
-# What stays free on the disk when a snapshot is made.
+# Bytes that stay free on the disk when a snapshot is made.
 SPARE = 512 << 20
 UNUSABLE_S = 3600
 FAILURES = (LabError, GuestCrashed, GuestTimeout, CommandFailed, QMPError, OSError)
@@ -172,7 +172,7 @@ def home():
 
 
 def identity(path):
-    """What changes when a file is replaced."""
+    """Facts of a file that change when it is replaced."""
     found = os.stat(path)
     return [str(path), found.st_size, found.st_mtime_ns, found.st_ino]
 
@@ -304,8 +304,8 @@ def give_up(folder):
 
 
 def remove(snapshot):
-    """Removes a snapshot that fails, unless another launcher has replaced it. One that is
-    new would fail again, so it is not made again soon."""
+    """Removes a snapshot that fails, unless another launcher has replaced it. A snapshot
+    that fails when it is new would fail again, so none is made for UNUSABLE_S."""
     folder = snapshot.folder
     with suppress(Unusable, OSError), alone(folder.parent):
         if os.path.samestat(os.fstat(snapshot.state.fileno()),
@@ -320,7 +320,7 @@ def size(folder):
 
 
 def shrink(keep):
-    """Removes the snapshots that were not used for longest, beyond SIZE_MAX."""
+    """Removes the least recently used snapshots until the rest fit into SIZE_MAX."""
     left = SIZE_MAX
     for folder in sorted((path for path in keep.parent.iterdir() if path.is_dir()),
                          key=lambda path: (path != keep, -path.stat().st_mtime)):
