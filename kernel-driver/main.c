@@ -34,6 +34,7 @@ static struct fakernic_dev *fakernic_alloc(struct pci_dev *pdev)
 	dev->pdev = pdev;
 	fakernic_port_init(dev);
 	mutex_init(&dev->vports.lock);
+	spin_lock_init(&dev->vports.settings_lock);
 	INIT_DELAYED_WORK(&dev->page_request_work, fakernic_page_request_work);
 	mutex_init(&dev->gid_lock);
 	mutex_init(&dev->cqs_lock);

@@ -29,12 +29,21 @@ static u32 fakernic_vport_stats_size(const struct fakernic_vports *vports)
 	return vports->count * FAKERNIC_VPORT_STAT_COUNT * sizeof(__le64);
 }
 
+/* Caller holds the lock. */
+static void fakernic_vport_keep(struct fakernic_vports *vports, u32 vf,
+				const struct fakernic_vport_settings *settings)
+{
+	spin_lock(&vports->settings_lock);
+	vports->settings[vf] = *settings;
+	spin_unlock(&vports->settings_lock);
+}
+
 static void fakernic_vports_forget_locked(struct fakernic_vports *vports)
 {
 	u32 i;
 
 	for (i = 0; i < vports->count; i++)
-		vports->settings[i] = fakernic_vport_defaults;
+		fakernic_vport_keep(vports, i, &fakernic_vport_defaults);
 	vports->queried = false;
 	memset(vports->counters, 0, fakernic_vport_stats_size(vports));
 }
@@ -132,9 +141,9 @@ int fakernic_vport_get(struct fakernic_dev *dev, int vf,
 
 	if (vf < 0 || vf >= vports->count)
 		return -EINVAL;
-	mutex_lock(&vports->lock);
+	spin_lock(&vports->settings_lock);
 	*settings = vports->settings[vf];
-	mutex_unlock(&vports->lock);
+	spin_unlock(&vports->settings_lock);
 	return 0;
 }
 
@@ -149,7 +158,7 @@ int fakernic_vport_set(struct fakernic_dev *dev, int vf, u32 mask,
 	mutex_lock(&vports->lock);
 	ret = fakernic_vport_write(dev, vf, mask, settings);
 	if (!ret)
-		vports->settings[vf] = *settings;
+		fakernic_vport_keep(vports, vf, settings);
 	mutex_unlock(&vports->lock);
 	return ret;
 }
@@ -182,11 +191,13 @@ int fakernic_vport_stats(struct fakernic_dev *dev, int vf, u64 *values)
 
 	if (vf < 0 || vf >= vports->count)
 		return -EINVAL;
-	mutex_lock(&vports->lock);
-	fakernic_vports_query_locked(dev);
+	/* The caller holds RTNL, so it does not wait for the lock's owner. */
+	if (mutex_trylock(&vports->lock)) {
+		fakernic_vports_query_locked(dev);
+		mutex_unlock(&vports->lock);
+	}
 	counters = &vports->counters[vf * FAKERNIC_VPORT_STAT_COUNT];
 	for (i = 0; i < FAKERNIC_VPORT_STAT_COUNT; i++)
-		values[i] = le64_to_cpu(counters[i]);
-	mutex_unlock(&vports->lock);
+		values[i] = le64_to_cpu(READ_ONCE(counters[i]));
 	return 0;
 }

@@ -7,6 +7,7 @@
 #define FAKERNIC_DRIVER_VPORT_H
 
 #include <linux/mutex.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <fakernic/vport.h>
 
@@ -14,6 +15,7 @@ struct fakernic_dev;
 
 struct fakernic_vports {
 	struct mutex lock;		/* all below; held during commands */
+	spinlock_t settings_lock;	/* settings, in addition to lock */
 	u32 count;			/* VFs that the card has */
 	struct fakernic_vport_settings *settings;
 	__le64 *counters;		/* as of the last query */
@@ -38,8 +40,8 @@ int fakernic_vports_restore(struct fakernic_dev *dev);
 int fakernic_vports_set_defaults(struct fakernic_dev *dev);
 
 /*
- * Copies the settings that the driver keeps. Executes no command, but may wait
- * for one of another caller. -EINVAL: no such VF.
+ * Copies the settings that the driver keeps. Executes no command, and waits for
+ * none. -EINVAL: no such VF.
  */
 int fakernic_vport_get(struct fakernic_dev *dev, int vf,
 		       struct fakernic_vport_settings *settings);
@@ -54,7 +56,8 @@ int fakernic_vport_set(struct fakernic_dev *dev, int vf, u32 mask,
 
 /*
  * Copies the counters of a VF to FAKERNIC_VPORT_STAT_COUNT values. They are at
- * most 100 ms old. If the device does not answer, they are the last known ones.
+ * most 100 ms old. While the device does not answer, or another command on
+ * vports is under way, they are the last known ones.
  */
 int fakernic_vport_stats(struct fakernic_dev *dev, int vf, u64 *values);
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from fakernic_test import rdma      # first: it sets the path of fakernic_lab
+from fakernic_lab import faults
 from fakernic_lab.rdma import GID, GIDS, gid_of
 
 VFS = 8
@@ -185,6 +186,32 @@ def test_settings_outlive_a_reload_of_the_driver(ports, vfs):
         f"basename $(readlink /sys/class/net/{port.netdev}/device)").strip()
     port.guest.check(f"devlink dev reload pci/{address}", 60)
     assert {**vf_info(port, 2), "stats": {}} == before
+
+
+# Prints the longest time in us that "ip link" takes during a reload.
+SLOWEST = """
+devlink dev reload pci/{address} &
+slowest=0
+while kill -0 $! 2>/dev/null; do
+    begin=${{EPOCHREALTIME/[.,]/}}
+    ip -s link show {netdev} >/dev/null
+    took=$((${{EPOCHREALTIME/[.,]/}} - begin))
+    (( took <= slowest )) || slowest=$took
+done
+wait $! && echo $slowest
+"""
+
+
+def test_settings_are_shown_while_they_are_restored(ports, vfs):
+    """ip link does not wait, with RTNL held, for the commands that restore settings."""
+    port = ports[0]
+    assert vfs
+    address = port.guest.check(
+        f"basename $(readlink /sys/class/net/{port.netdev}/device)").strip()
+    with faults.armed(port.vm, "at=command cmd=SET_VPORT delay-ns=6000000000 do=delay"):
+        slowest = int(port.guest.check(
+            SLOWEST.format(address=address, netdev=port.netdev), 60))
+    assert slowest < 3_000_000, slowest
 
 
 def test_counters_of_a_vf_count_its_frames(ports, vfs):
