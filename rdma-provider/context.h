@@ -66,7 +66,7 @@ fakernic_clock_ns(const struct fakernic_context *context)
 #if SIZEOF_LONG == 8
 	return le64toh(mmio_read64_le(&page->time_ns));
 #else
-	/* There mmio.h has no read of 64 bits. */
+	/* mmio.h has no 64-bit read on 32-bit machines. */
 	return le64toh(*(const volatile __le64 *)&page->time_ns);
 #endif
 }

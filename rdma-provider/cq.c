@@ -43,10 +43,10 @@
 
 /*
  * Empty polls between poll doorbells: by default, and with POLL_SELDOM, where
- * the doorbell lets other threads run. If FAKERNIC_POLLED_STREAM entries or
- * more came since the CQ was empty before, the caller has many requests
- * outstanding, and taking an answer a little later delays none of them. So the
- * number doubles with each doorbell, up to FAKERNIC_POLLS_PER_PAUSE.
+ * the doorbell lets other threads run. If at least FAKERNIC_POLLED_STREAM
+ * entries came between two times that the CQ was empty, the caller has many
+ * requests outstanding, and a later answer delays none of them. So the number
+ * doubles with each doorbell, up to FAKERNIC_POLLS_PER_PAUSE.
  */
 #define FAKERNIC_POLLS_PER_DOORBELL 8
 #define FAKERNIC_POLLS_PER_PAUSE	64
@@ -190,7 +190,7 @@ static int fakernic_cqe_retire(struct fakernic_context *context,
 	return fakernic_usq_complete(&qp->sq, index, wr_id) ? 0 : EALREADY;
 }
 
-/* Whether the number of consecutive empty polls is one that rings. */
+/* Whether to ring after this number of consecutive empty polls. */
 static bool fakernic_polls_ring(const struct fakernic_context *context,
 				const struct fakernic_cq *cq,
 				unsigned int polls)

@@ -29,8 +29,8 @@ struct fakernic_cq {
 	uint32_t armed;			/* index at the last arm */
 	uint32_t cqn;
 	uint32_t empty_polls;		/* since the last entry */
-	uint32_t empty_ci;		/* index when it was empty last */
-	atomic_bool streams;		/* many entries came before that */
+	uint32_t empty_ci;		/* ci when it was last empty */
+	atomic_bool streams;		/* many entries came just before that */
 	atomic_uint events;		/* taken since the last poll */
 	bool may_be_gone;		/* an event may mean: device gone */
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Device memory: pages of a BAR that the kernel allocates and that are mapped
- * here, so that copying needs no command. Copies use words of four bytes, by
- * mmio.h: s390x reaches a BAR by instructions of its own. Their range is
+ * here, so that copying needs no command. Copies use words of four bytes, and
+ * mmio.h, because s390x accesses a BAR by special instructions. Their range is
  * checked because the mapping is larger than the allocation.
  */
 #include <errno.h>
