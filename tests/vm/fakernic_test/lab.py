@@ -103,16 +103,17 @@ class Lab:
         self.serial = 0
 
     def get(self, count=2, kernel=MAIN_KERNEL, model="fakernic", options=None,
-            relay=False, append="", **properties):
+            relay=False, append="", wire=None, **properties):
         """Returns COUNT wired guests; running ones if they are the same.
 
         OPTIONS go to Machine, APPEND to the kernel, PROPERTIES to the network
-        device. KERNEL and MODEL may be tuples with one item per guest. With
-        RELAY the wire can lose frames: self.relay.
+        device. KERNEL, MODEL and a property may be tuples with one item per
+        guest. With RELAY the wire can lose frames: self.relay. The default of
+        WIRE is $FAKERNIC_WIRE.
         """
         kernels = (kernel,) * count if isinstance(kernel, str) else kernel
         models = (model,) * count if isinstance(model, str) else model
-        wanted = (kernels, models, relay, append, repr(options),
+        wanted = (kernels, models, relay, append, wire, repr(options),
                   repr(properties))
         self.judge()
         if wanted != self.current:
@@ -120,11 +121,11 @@ class Lab:
             self.stop()
             self.start([ProjectImage(kernel, append, arch)
                         for kernel, arch in zip(kernels, self.arches)],
-                       models, relay, options or {}, properties)
+                       models, relay, options or {}, properties, wire)
             self.current = wanted
         return self.vms
 
-    def start(self, booted, models, relayed, options, properties):
+    def start(self, booted, models, relayed, options, properties, wire=None):
         self.serial += 1
         if any(image.kernel == RACE_KERNEL for image in booted):
             options = {"cpus": 2, **options}
@@ -134,14 +135,15 @@ class Lab:
             options = {**options, "extra": extra}
         directory = self.directory / f"set{self.serial}"
         self.sockets = Path(tempfile.mkdtemp(prefix="fakernic-lab-"))
-        wire = os.environ.get("FAKERNIC_WIRE", WIRES[0])
+        wire = wire or os.environ.get("FAKERNIC_WIRE", WIRES[0])
         if wire == "link" and set(models) != {"fakernic"}:
             wire = "netdev"
         netdevs, self.relay = wires(self.sockets, WAYS[:len(booted)], relayed,
                                     wire)
         for index, image in enumerate(booted):
             nic = Nic(models[index], netdevs[index], mac=mac(index + 1),
-                      **properties)
+                      **{name: value[index] if isinstance(value, tuple) else value
+                         for name, value in properties.items()})
             self.vms.append(Watched(NAMES[index], directory / NAMES[index],
                                     [nic], image, **options))
         try:

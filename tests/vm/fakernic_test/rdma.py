@@ -281,3 +281,19 @@ def line_of_text(server, client, text, family=4):
     """Runs the program that writes a line into the server's memory."""
     return run_pair(server, client, "rdma_write_line -s",
                     f"rdma_write_line {server.ip(family)} '{text}'", 18600)
+
+
+def exercise(a, b):
+    """Uses what every age of driver and provider has, in both directions, and the
+    Ethernet port, for which the oldest driver uses no offloads."""
+    for kind, options in (("rc", "-c"), ("rc", "-e"), ("uc", "-c"), ("ud", "-c"),
+                          ("srq", "-c"), ("xsrq", "")):
+        pingpong(kind, a, b, f"-n 100 {options}").check()
+    rping(a, b).check()
+    rping(b, a, family=6).check()
+    for kind in ("rc", "srq", "ud"):
+        verify(kind, a, b).check()
+    perftest("ib_write_bw", b, a, "-n 100").check()
+    perftest("ib_atomic_lat", a, b, "-n 100").check()
+    send_bytes(a, b)
+    send_bytes(b, a, family=6)
