@@ -11,7 +11,7 @@ BUILD := $(ENTER) ci/build.py
 	test-recipes test-intree test-qemu-versions test-reproductions test-debug-kernel \
 	test-failing soak fuzz \
 	docs documents coverage shell bench bench-compare bench-engine bench-rules \
-	bench-cost bench-wire bench-kvm \
+	bench-cost bench-awake bench-wire bench-kvm \
 	root build-qemu build-rdma-core build-driver build-image build-x86_64 build-arm64 build-riscv64 build \
 	packages bundle test-bundle release test-release clean distclean
 
@@ -89,6 +89,7 @@ help:
 	@echo 'make bench-cost      count what a message costs: accesses, interrupts, system'
 	@echo '                     calls...: twenty minutes'
 	@echo 'make bench-kvm       measure with KVM, and leave one file to send back: an hour'
+	@echo 'make bench-awake     measure whether sq-awake-us should be on: two hours'
 	@echo 'make bench-wire      measure wires between two devices without guests: minutes'
 	@echo 'make bench-rules     what fault rules cost a connection: two minutes'
 	@echo 'make docs            all documents as one site with a search: docs/ of the'
@@ -159,7 +160,7 @@ test-bundle: bundle
 
 # Debian's own QEMU, with the device as its plug-in, if nobody names another: that
 # takes seconds to build, where a whole QEMU takes minutes.
-run shell timeline timeline-cost bench-rules bench-cost bench-kvm test-many test-packages: export FAKERNIC_QEMU ?= \
+run shell timeline timeline-cost bench-rules bench-cost bench-awake bench-kvm test-many test-packages: export FAKERNIC_QEMU ?= \
 	/cache/build/qemu-plugin/$(HOST_QEMU)-fakernic
 
 run: root
@@ -316,6 +317,10 @@ bench-wire: root
 bench-cost: root
 	@$(BUILD) --together qemu-plugin image
 	@$(ENTER) tests/bench/cost.py $(BENCH)
+
+bench-awake: root
+	@$(BUILD) --together qemu-plugin image
+	@$(ENTER) tests/bench/awake.py $(BENCH)
 
 # Checks first that it can run, because the build takes minutes.
 bench-kvm: root

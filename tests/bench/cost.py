@@ -319,7 +319,7 @@ def idle(options):
         stack.callback(plain.stop)
         plain.boot()
         machines = {"no device": plain}
-        for wire in WIRES:
+        for wire in options.wires:
             pair = Pair(wire, options.qemu, options.out / "vm/idle")
             stack.callback(pair.stop)
             machines[wire] = pair.ports[0].vm

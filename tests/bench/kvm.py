@@ -22,7 +22,7 @@ sys.path[:0] = [str(HERE.parent / "vm"), str(HERE.parent / "lab")]
 
 from fakernic_lab import places                     # noqa: E402
 
-DEVICES = ("rxe", "stream", "link", "null", "link+nice10")
+DEVICES = ("rxe", "stream", "link", "null", "link+awake", "link+nice10")
 ROWS = ("write-64", "send-64", "read-64", "write-4096", "write-65536", "read-65536",
         "send-65536", "write-65536-q64", "write-64-q8", "*-lat", "pingpong-*")
 NO_KVM = ("bench-kvm: {}. Run it on a computer with KVM as a user in the group kvm, "
@@ -31,7 +31,7 @@ NO_KVM = ("bench-kvm: {}. Run it on a computer with KVM as a user in the group k
 SHORT = {"cost.py": ["--rows", "write-64", "--wires", "link", "--idle", "60"],
          "bench.py": ["--rows", "write-64", "--devices", "link", "--runs", "1",
                       "--boots", "1", "--minutes", "2"]}
-USUAL = {"cost.py": [],
+USUAL = {"cost.py": ["--wires", "link", "stream", "link+awake"],
          "bench.py": ["--rows", *ROWS, "--devices", *DEVICES, "--runs", "3",
                       "--boots", "2", "--minutes", "40"]}
 PRIVATE = "(removed)"
@@ -105,7 +105,7 @@ def run(tool, options, out):
                            str(out)], check=False).returncode
     path = out / "result.json"
     if not path.exists():
-        raise SystemExit(f"bench-kvm: {tool} ended with {code} and left no result")
+        raise SystemExit(f"{tool} ended with {code} and left no result")
     return {"exit": code, **json.loads(path.read_text(encoding="utf-8"))}
 
 

@@ -21,6 +21,8 @@ DEVICES = {
     "dgram": ("fakernic", "fakernic", "dgram", {}),
     "link": ("fakernic", "fakernic", "link", {}),
     "null": ("fakernic", "fakernic", "link", {"x-null": "on"}),
+    # Two pairs of one kind show the noise of a job.
+    "link+again": ("fakernic", "fakernic", "link", {}),
     "link+awake": ("fakernic", "fakernic", "link", {"sq-awake-us": 100}),
     "stream+nice10": ("fakernic", "fakernic", "netdev", {}),
     "link+nice10": ("fakernic", "fakernic", "link", {}),

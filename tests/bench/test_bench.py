@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tests of the benchmark itself, without machines: its rows, parsing of the tools'
 output, the order of a job, its interruption and resumption, its tables and figures,
-what a message costs, and the file of bench-kvm. No test judges a time."""
+what a message costs, the file of bench-kvm, and the conditions of bench-awake. No test
+judges a time."""
 
 import itertools
 import json
@@ -14,6 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+import awake
 import bench
 import cost
 import kvm
@@ -757,3 +759,53 @@ def test_bench_kvm_asks_for_known_rows_and_devices():
         assert rows.chosen_rows(parsed.rows) and parsed.devices
     for options in (kvm.USUAL["cost.py"], kvm.SHORT["cost.py"]):
         assert cost.chosen(cost.parse(options).rows)
+
+
+# ---- bench-awake ----------------------------------------------------------------
+
+def awake_results(on=1.0, again=1.0, polls=0.04, idle=3.8):
+    """Results of cost.py and bench.py. ON, AGAIN: speeds relative to the device without
+    the event index."""
+    names = [row.name for row in rows.chosen_rows(awake.ROWS)]
+    end = {"access send": 0.05, "access poll": polls}
+    speeds = {awake.OFF: 1, awake.AGAIN: again, awake.ON: on}
+    found = {row: {name: [{key: 100 / speed if key in table.LATENCIES else 100 * speed
+                           for key in awake.keys_of(row)}]
+                   for name, speed in speeds.items()} for row in names}
+    return ({"rows": {awake.ON: {row: {"client": end, "server": {}}
+                                 for row in awake.SMALL}},
+             "idle": {"percent": {awake.OFF: 3.8, awake.ON: idle}}},
+            Result({"rows": found, "limits": {}, "devices": list(speeds)}))
+
+
+@pytest.mark.parametrize("changed", [{}, {"on": 1.5}, {"on": 0.9, "again": 0.85}])
+def test_all_conditions_hold(changed):
+    text = awake.verdict(awake.conditions(*awake_results(**changed)))
+    assert text.endswith("switch sq-awake-us on by default") and "not hold" not in text
+
+
+@pytest.mark.parametrize("changed, count", [
+    ({"polls": 0.06}, len(awake.SMALL)), ({"idle": 4}, 1)])
+def test_a_condition_that_does_not_hold_leaves_it_off(changed, count):
+    text = awake.verdict(awake.conditions(*awake_results(**changed)))
+    assert f"leave sq-awake-us off: {count} of " in text
+    assert text.count(awake.HOLDS[False]) == count
+
+
+def test_slower_rows_and_missing_ones_leave_it_off():
+    cost_result, result = awake_results(on=0.9, again=0.97)
+    failed = [text for text, _, holds in awake.conditions(cost_result, result)
+              if not holds]
+    assert {"write-64, k/s: no slower", "read-lat, p99: no slower"} <= set(failed)
+    del result.rows["read-lat"]
+    assert ("read-lat, p99: no slower", "not measured", False) in awake.conditions(
+        cost_result, result)
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_bench_awake_asks_for_known_rows_and_devices(short):
+    words = awake.options_of(short)
+    assert rows.chosen_rows(bench.parse(words["bench.py"]).rows)
+    parsed = cost.parse(words["cost.py"])
+    assert [row.name for row in cost.chosen(parsed.rows)] == list(awake.SMALL)
+    assert parsed.wires == [awake.OFF, awake.ON]
