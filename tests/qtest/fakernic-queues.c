@@ -151,6 +151,7 @@ static void test_cq_moderation(Rig *r)
     qtest_clock_step(r->m.qts, 1000000);
     complete_nops(&r->n, &r->a, 1);
     qtest_clock_step(r->m.qts, 30000);
+    main_loop_turns(&r->m, 50);
     complete_nops(&r->n, &r->a, 1);
     g_assert_false(eq_poll(&r->n, &r->s.eq, &eqe));
     qtest_clock_step(r->m.qts, 30000);
@@ -761,7 +762,7 @@ static void test_event_index_many(Rig *r)
 }
 
 /*
- * More queues than doorbells keep awake: each got a post as it went to sleep.
+ * More queues than doorbells keep awake: each got posts as it went to sleep.
  */
 static void test_event_index_crowd(Rig *r)
 {
@@ -770,8 +771,9 @@ static void test_event_index_crowd(Rig *r)
     for (unsigned i = 0; i < ARRAY_SIZE(qps); i++) {
         qp_create(&r->n, &r->a, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
         rc_connect(&r->n, r->a.qpn, 77, absent_gid, absent_mac);
-        post_quietly(r);
-        post_quietly(r);
+        for (unsigned post = 0; post < 4; post++) {
+            post_quietly(r);
+        }
         ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(r->a.qpn, 1));
         g_assert_cmpuint(event_index(r), ==, 1);
         qps[i] = r->a;
@@ -789,8 +791,63 @@ static void test_event_index_crowd(Rig *r)
     main_loop_turns(&r->m, 20);
     for (unsigned i = 0; i < ARRAY_SIZE(qps); i++) {
         r->a = qps[i];
-        g_assert_cmpuint(event_index(r), ==, 3);
+        g_assert_cmpuint(event_index(r), ==, 5);
     }
+}
+
+static void rig_awake_pair(Rig *r)
+{
+    rig_start(r, AWAKE_OPTION);
+    nic_bringup(&r->n);
+    setup_pair(&r->n, &r->s, &r->a, &r->b);
+}
+
+/* The queue is awake, and what made it busy is complete. */
+static void make_awake(Rig *r)
+{
+    struct fakernic_cqe cqe;
+
+    inject(r, "at=tx opcode=rc-write-only times=0 delay-ns=20000 do=delay");
+    make_busy(r);
+    qtest_clock_step(r->m.qts, 30000);
+    for (unsigned i = 0; i < 4; i++) {
+        g_assert_true(cq_poll(&r->n, &r->s.cq, &cqe));
+        g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
+    }
+    g_assert_cmpuint(event_index(r), ==, 3);
+}
+
+/* A host that waits for each request again: its queue sleeps at once. */
+static void test_event_index_lone(Rig *r)
+{
+    make_awake(r);
+    g_assert_false(post_by_rule(r));
+    g_assert_cmpuint(records_found(r), ==, 1);
+    g_assert_cmpuint(event_index(r), ==, 5);
+    g_assert_true(post_by_rule(r));
+    g_assert_cmpuint(event_index(r), ==, 6);
+}
+
+/* The same if only the timer finds the request. */
+static void test_event_index_lone_timer(Rig *r)
+{
+    make_awake(r);
+    g_assert_false(post_by_rule(r));
+    time_passes(r);
+    g_assert_cmpuint(event_index(r), ==, 5);
+    g_assert_true(post_by_rule(r));
+}
+
+/* Several requests at once keep the queue awake, although none is in flight. */
+static void test_event_index_burst(Rig *r)
+{
+    make_awake(r);
+    for (unsigned i = 0; i < 3; i++) {
+        g_assert_false(post_by_rule(r));
+    }
+    g_assert_cmpuint(records_found(r), ==, 1);
+    g_assert_cmpuint(event_index(r), ==, 3);
+    g_assert_false(post_by_rule(r));
 }
 
 /* Off, or masked: the device leaves the record alone. */
@@ -846,6 +903,11 @@ const FakernicTest fakernic_queues_tests[] = {
       ON(rig_awake, test_event_index_unwritable) },
     { "event-index/frozen", ON(rig_awake, test_event_index_frozen) },
     { "event-index/suspended", ON(rig_awake, test_event_index_suspended) },
+    { "event-index/lone-sleeps", ON(rig_awake_pair, test_event_index_lone) },
+    { "event-index/lone-timer-sleeps",
+      ON(rig_awake_pair, test_event_index_lone_timer) },
+    { "event-index/burst-keeps-awake",
+      ON(rig_awake_pair, test_event_index_burst) },
     { "event-index/many-queues", ON(rig_awake, test_event_index_many) },
     { "event-index/crowd", ON(rig_awake, test_event_index_crowd) },
     { "event-index/masked", test_event_index_masked },

@@ -22,8 +22,9 @@
 #include "ring.h"
 #include "../../trace.h"
 
-/* An SQ stays awake if that many of its work requests were in flight before the
- * doorbell. A doorbell serves a host that waits for each request sooner. */
+/* An SQ stays awake if that many of its work requests were in flight before new
+ * ones, or if its record announces that many blocks at once. A doorbell serves
+ * a host that waits for each request sooner. */
 #define FAKERNIC_SQ_BUSY        3
 /* Queues that doorbells keep awake, and records that a turn reads in addition
  * to those of queues that are to sleep. A post that comes while its queue goes
@@ -98,24 +99,47 @@ static bool fakernic_sq_found(FakernicState *s, FakernicQp *qp, uint32_t pi)
     return true;
 }
 
-/* Lets the queue sleep, unless a post came before the event index. */
-static void fakernic_sq_sleep(FakernicState *s, FakernicQp *qp)
-{
-    uint32_t pi;
-
-    if (!fakernic_ring_announce(s, &qp->sq, qp->sq_pi, &pi)) {
-        fakernic_sq_fail(s, qp);
-    } else if (!fakernic_sq_found(s, qp, pi)) {
-        fakernic_sq_forget(s, qp);
-    }
-}
-
 static bool fakernic_sq_is_busy(const FakernicState *s, const FakernicQp *qp)
 {
     RoceQpView view;
 
     return roce_qp_view(s->roce, qp->qpn, &view) &&
            view.in_flight >= FAKERNIC_SQ_BUSY;
+}
+
+/* As fakernic_sq_found(). True also means that the queue should stay awake: it
+ * is busy, or several blocks came at once. */
+static bool fakernic_sq_found_busy(FakernicState *s, FakernicQp *qp,
+                                   uint32_t pi)
+{
+    const uint32_t last = qp->sq_pi;
+
+    return fakernic_sq_found(s, qp, pi) &&
+           (pi - last >= FAKERNIC_SQ_BUSY || fakernic_sq_is_busy(s, qp));
+}
+
+/*
+ * Lets the queue sleep, unless a post of a busy host came before the event
+ * index. A host may post again each time, so two posts keep the queue awake.
+ */
+static void fakernic_sq_sleep(FakernicState *s, FakernicQp *qp)
+{
+    for (unsigned tries = 0; tries < 2; tries++) {
+        const uint32_t last = qp->sq_pi;
+        uint32_t pi;
+
+        if (!fakernic_ring_announce(s, &qp->sq, last, &pi)) {
+            fakernic_sq_fail(s, qp);
+            return;
+        }
+        if (fakernic_sq_found_busy(s, qp, pi)) {
+            return;
+        }
+        if (qp->sq_pi == last) {
+            fakernic_sq_forget(s, qp);
+            return;
+        }
+    }
 }
 
 /* After a doorbell: keeps a busy queue awake, and lets others sleep. */
@@ -160,12 +184,14 @@ void fakernic_sq_end(FakernicState *s, const FakernicQp *qp)
 /* Reads the record of a queue that is awake. */
 static void fakernic_sq_watch(FakernicState *s, FakernicQp *qp)
 {
+    const uint32_t last = qp->sq_pi;
     uint32_t pi;
 
-    if (fakernic_ring_record(s, &qp->sq, &pi)) {
-        fakernic_sq_found(s, qp, pi);
-    } else {
+    if (!fakernic_ring_record(s, &qp->sq, &pi)) {
         fakernic_sq_fail(s, qp);
+    } else if (!fakernic_sq_found_busy(s, qp, pi) && qp->sq_pi != last) {
+        /* The host waits for this request: it is to ring for the next one. */
+        fakernic_sq_sleep(s, qp);
     }
 }
 
