@@ -838,6 +838,43 @@ static void test_event_index_lone_timer(Rig *r)
     g_assert_true(post_by_rule(r));
 }
 
+/* After a stream one doorbell is enough to keep the queue awake again, until
+ * the host waits for a request. */
+static void test_event_index_stream_again(Rig *r)
+{
+    make_awake(r);
+    for (unsigned i = 0; i < 3; i++) {
+        g_assert_false(post_by_rule(r));
+    }
+    g_assert_cmpuint(records_found(r), ==, 1);
+    time_passes(r);
+    g_assert_cmpuint(event_index(r), ==, 7);
+    g_assert_true(post_by_rule(r));
+    g_assert_cmpuint(event_index(r), ==, 7);
+    g_assert_false(post_by_rule(r));
+    g_assert_cmpuint(records_found(r), ==, 2);
+    g_assert_cmpuint(event_index(r), ==, 9);
+    g_assert_true(post_by_rule(r));
+    g_assert_cmpuint(event_index(r), ==, 10);
+}
+
+/* A doorbell after which nothing came does not keep the queue awake twice. */
+static void test_event_index_stream_ended(Rig *r)
+{
+    make_awake(r);
+    for (unsigned i = 0; i < 3; i++) {
+        g_assert_false(post_by_rule(r));
+    }
+    g_assert_cmpuint(records_found(r), ==, 1);
+    time_passes(r);
+    g_assert_true(post_by_rule(r));
+    g_assert_cmpuint(event_index(r), ==, 7);
+    time_passes(r);
+    g_assert_cmpuint(event_index(r), ==, 8);
+    g_assert_true(post_by_rule(r));
+    g_assert_cmpuint(event_index(r), ==, 9);
+}
+
 /* Several requests at once keep the queue awake, although none is in flight. */
 static void test_event_index_burst(Rig *r)
 {
@@ -906,6 +943,10 @@ const FakernicTest fakernic_queues_tests[] = {
     { "event-index/lone-sleeps", ON(rig_awake_pair, test_event_index_lone) },
     { "event-index/lone-timer-sleeps",
       ON(rig_awake_pair, test_event_index_lone_timer) },
+    { "event-index/stream-again-awake",
+      ON(rig_awake_pair, test_event_index_stream_again) },
+    { "event-index/stream-ended-sleeps",
+      ON(rig_awake_pair, test_event_index_stream_ended) },
     { "event-index/burst-keeps-awake",
       ON(rig_awake_pair, test_event_index_burst) },
     { "event-index/many-queues", ON(rig_awake, test_event_index_many) },

@@ -526,6 +526,7 @@ FakernicVerdict fakernic_run_modify_qp(FakernicState *s, const void *request,
         /* All work requests are discarded; the rings start at 0 again. */
         fakernic_sq_forget(s, qp);
         qp->sq_pi = qp->sq_ci = 0;
+        qp->sq_streams = false;
         qp->rq_pi = qp->rq_ci = 0;
         qp->sq_waits = qp->rq_waits = 0;
         fakernic_gate_forget_qp(s, qp->qpn);

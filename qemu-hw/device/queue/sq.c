@@ -107,15 +107,22 @@ static bool fakernic_sq_is_busy(const FakernicState *s, const FakernicQp *qp)
            view.in_flight >= FAKERNIC_SQ_BUSY;
 }
 
-/* As fakernic_sq_found(). True also means that the queue should stay awake: it
- * is busy, or several blocks came at once. */
+/*
+ * As fakernic_sq_found(). True also means that the queue should stay awake: it
+ * is busy, or several blocks came at once. After its next doorbell it should
+ * stay awake, too: a program that has waited for its stream posts more of it.
+ */
 static bool fakernic_sq_found_busy(FakernicState *s, FakernicQp *qp,
                                    uint32_t pi)
 {
     const uint32_t last = qp->sq_pi;
 
-    return fakernic_sq_found(s, qp, pi) &&
-           (pi - last >= FAKERNIC_SQ_BUSY || fakernic_sq_is_busy(s, qp));
+    if (!fakernic_sq_found(s, qp, pi)) {
+        return false;
+    }
+    qp->sq_streams = pi - last >= FAKERNIC_SQ_BUSY ||
+                     fakernic_sq_is_busy(s, qp);
+    return qp->sq_streams;
 }
 
 /*
@@ -145,7 +152,10 @@ static void fakernic_sq_sleep(FakernicState *s, FakernicQp *qp)
 /* After a doorbell: keeps a busy queue awake, and lets others sleep. */
 static void fakernic_sq_rung(FakernicState *s, FakernicQp *qp)
 {
-    if (s->sq_awake_us && fakernic_sq_is_busy(s, qp) &&
+    const bool streams = qp->sq_streams;
+
+    qp->sq_streams = false;
+    if (s->sq_awake_us && (streams || fakernic_sq_is_busy(s, qp)) &&
         (qp->sq_awake || s->awake_sq_count < FAKERNIC_SQS_AWAKE_MAX)) {
         fakernic_sq_wake(s, qp);
     } else {

@@ -140,8 +140,10 @@ typedef struct FakernicQp {
     uint32_t sq_ci;             /* basic blocks fetched */
     RoceTime sq_waits;          /* a fault rule stalls it until then; 0: none */
     bool sq_awake;              /* in s->awake_sqs: its record is read */
+    bool sq_streams;            /* busy posts were found in its record since the
+                                 * last doorbell */
     bool sq_unreadable;         /* its record is: the next fetch fails */
-    RoceTime sq_sleeps_at;      /* unless a new index comes before */
+    RoceTime sq_sleeps_at;      /* if no index comes before */
     QTAILQ_ENTRY(FakernicQp) awake;
     FakernicRing rq;
     uint32_t rq_pi;             /* slots, as last read from the record */
