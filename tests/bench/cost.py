@@ -96,6 +96,7 @@ def all_rows():
         *(latency_row(verb, turns) for verb, turns in
           (("write", 2), ("send", 2), ("read", 1), ("atomic", 1))),
         Row("send-lat-events", "ib_send_lat", "-s 8 -m 4096 -e", 4000, 2),
+        Row("send-64-events", "ib_send_bw", "-s 64 -m 4096 -e", 20000),
         *(bandwidth_row(verb, 65536) for verb in verbs),
         Row("atomic-8", "ib_atomic_bw", "-m 4096", 40000),
         Row("send-ud-lat", "ib_send_lat", "-c UD -s 8", 10000, 2),
