@@ -9,6 +9,7 @@
  * of the ring signals it.
  */
 #include "qemu/osdep.h"
+#include "qemu/bswap.h"
 #include "qemu/error-report.h"
 #include "qemu/main-loop.h"
 #include "qemu/timer.h"
@@ -35,7 +36,8 @@
 #define LINK_ANSWER_NS      30000000000
 /* Pause after a failed accept(), for example without a free descriptor. */
 #define LINK_ACCEPT_NS      1000000000
-#define LINK_MACS           256
+/* 33 members with a card of 120 virtual functions each. */
+#define LINK_MACS           4096
 /* Entries that may hold an address, from the one that its bytes select on. */
 #define LINK_MAC_WAYS       16
 /* Frames and bytes of all peers in one look; then other handlers may run. */
@@ -174,7 +176,7 @@ static void G_GNUC_PRINTF(2, 3) link_warn(FakernicLink *link,
  */
 static LinkMac *link_mac(FakernicLink *link, const uint8_t *address)
 {
-    const unsigned first = address[5] ^ address[4] * 31 ^ address[3] * 7;
+    const unsigned first = lduw_be_p(address + 4) ^ address[3] * 7;
     LinkMac *room = NULL;
 
     for (unsigned i = 0; i < LINK_MAC_WAYS; i++) {

@@ -1558,7 +1558,7 @@ static void test_link_addresses(void)
 {
     g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
     static const uint8_t macs[3][6] = {
-        { 0x52, 0x54, 0, 0, 0, 1 }, { 0x52, 0x54, 0, 0, 1, 0x1e },
+        { 0x52, 0x54, 0, 0, 0, 1 }, { 0x52, 0x54, 0, 0, 0x10, 1 },
         { 0x52, 0x54, 0, 1, 0, 6 },
     };
     Member peers[ARRAY_SIZE(macs)];
@@ -1577,6 +1577,39 @@ static void test_link_addresses(void)
         g_assert_false(link_ring_filled(&peers[i].pair.rx));
         member_leave(&peers[i]);
     }
+    wired_stop(&w);
+}
+
+/* A member has 300 addresses, as cards with virtual functions have many. The
+ * frames to them go to no other member. */
+static void test_link_many_addresses(void)
+{
+    g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);
+    uint8_t mac[6] = { 2, 0, 0, 9, 0, 0 };
+    Member many, other;
+    Wired w;
+
+    wired_start(&w);
+    wired_introduce(&w, &other, mac);
+    mac[3] = 0;
+    wired_introduce(&w, &many, mac);
+    for (unsigned i = 1; i < 300; i++) {
+        mac[4] = i >> 8;
+        mac[5] = i;
+        memcpy(w.frame + 6, mac, 6);
+        honest_still_reaches_device(&w, &many);
+    }
+    mac[4] = 0;
+    for (unsigned i = 0; i < 64; i++) {
+        mac[5] = i;
+        wired_send(&w, mac);
+        queue_record(&w.n, &w.s.cq, w.s.cq.index);
+        g_assert_cmpuint(member_get(&many, frame), ==, 64);
+        g_assert_cmpmem(frame, 6, mac, 6);
+    }
+    g_assert_false(link_ring_filled(&other.pair.rx));
+    member_leave(&many);
+    member_leave(&other);
     wired_stop(&w);
 }
 
@@ -2261,6 +2294,7 @@ const FakernicTest fakernic_link_tests[] = {
     { "link/one-descriptor-left", test_link_one_descriptor_left },
     { "link/stopped", test_link_stopped },
     { "link/addresses", test_link_addresses },
+    { "link/many-addresses", test_link_many_addresses },
     { "link/watchdog", test_link_watchdog },
     { "link/watchdog-room", test_link_watchdog_room },
     { "link/room-of-stopped-peer", test_link_room_of_stopped_peer },
