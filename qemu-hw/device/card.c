@@ -10,24 +10,44 @@
 #include "compat.h"
 #include "state.h"
 
+/* The functions have a quarter of the memory of their own, in equal parts. */
+#define FAKERNIC_CARD_OWN   4
+
 /* ---- memory -------------------------------------------------------------- */
 
-bool fakernic_card_take(FakernicCard *card, uint64_t bytes)
+/* The part of a function's memory that is above what it has for itself. */
+static uint64_t fakernic_card_shared(const FakernicCard *card, uint64_t memory)
 {
-    if (card && bytes > card->max_memory - card->memory) {
+    return memory > card->own_memory ? memory - card->own_memory : 0;
+}
+
+bool fakernic_card_take(const FakernicState *s, uint64_t bytes)
+{
+    FakernicCard *card = s->card;
+    uint64_t more;
+
+    if (!card) {
+        return true;
+    }
+    more = fakernic_card_shared(card, s->memory + bytes) -
+           fakernic_card_shared(card, s->memory);
+    if (more > card->max_shared - card->shared) {
         return false;
     }
-    if (card) {
-        card->memory += bytes;
-    }
+    card->shared += more;
     return true;
 }
 
-void fakernic_card_give(FakernicCard *card, uint64_t bytes)
+void fakernic_card_give(const FakernicState *s, uint64_t bytes)
 {
+    FakernicCard *card = s->card;
+
     if (card) {
-        assert(bytes <= card->memory);
-        card->memory -= bytes;
+        const uint64_t less = fakernic_card_shared(card, s->memory) -
+                              fakernic_card_shared(card, s->memory - bytes);
+
+        assert(less <= card->shared);
+        card->shared -= less;
     }
 }
 
@@ -290,7 +310,8 @@ FakernicCard *fakernic_card_new(FakernicState *pf)
     FakernicCard *card = g_new0(FakernicCard, 1);
 
     card->vfs = pf->vfs;
-    card->max_memory = pf->max_memory;
+    card->own_memory = pf->max_memory / FAKERNIC_CARD_OWN / (card->vfs + 1);
+    card->max_shared = pf->max_memory - card->own_memory * (card->vfs + 1);
     card->eswitch = eswitch_new(&ops, card, card->vfs);
     if (!card->eswitch) {
         g_free(card);

@@ -38,8 +38,9 @@ struct FakernicPort {
 struct FakernicCard {
     unsigned users;             /* functions with a reference */
     unsigned vfs;
-    uint64_t max_memory;        /* of all functions together, in bytes */
-    uint64_t memory;            /* in use */
+    uint64_t own_memory;        /* bytes that only one function can use, each */
+    uint64_t max_shared;        /* bytes for the needs of all beyond that */
+    uint64_t shared;            /* in use */
     ESwitch *eswitch;
     unsigned depth;             /* calls of the switch on the stack */
     bool stale;                 /* a change waits for the switch to return */
@@ -127,11 +128,14 @@ bool fakernic_card_is_copy(const FakernicState *s);
 /* The net client whose peer is the wire. */
 NetClientState *fakernic_wire(const FakernicState *s);
 
-/* Accounts memory of a function; false: the card's limit would be exceeded.
- * 'card' may be NULL, here and below. */
-bool fakernic_card_take(FakernicCard *card, uint64_t bytes);
+/*
+ * The function is about to use 's->memory' and these bytes. False: the card has
+ * no memory for it. Each function has a share that the others cannot use.
+ * Without a card, this and the next do nothing.
+ */
+bool fakernic_card_take(const FakernicState *s, uint64_t bytes);
 
-/* Releases memory of a function. */
-void fakernic_card_give(FakernicCard *card, uint64_t bytes);
+/* The function is about to release these bytes of 's->memory'. */
+void fakernic_card_give(const FakernicState *s, uint64_t bytes);
 
 #endif

@@ -10,7 +10,7 @@
 bool fakernic_memory_take(FakernicState *s, uint64_t bytes)
 {
     if (bytes > s->max_memory - s->memory ||
-        !fakernic_card_take(s->card, bytes)) {
+        !fakernic_card_take(s, bytes)) {
         return false;
     }
     s->memory += bytes;
@@ -20,8 +20,8 @@ bool fakernic_memory_take(FakernicState *s, uint64_t bytes)
 void fakernic_memory_give(FakernicState *s, uint64_t bytes)
 {
     assert(bytes <= s->memory);
+    fakernic_card_give(s, bytes);
     s->memory -= bytes;
-    fakernic_card_give(s->card, bytes);
 }
 
 void fakernic_memory_reset(FakernicState *s)

@@ -504,11 +504,12 @@ static unsigned create_qps(Function *f)
     return count;
 }
 
-/* A VF gets a quarter of the card's memory at most. All functions share the
- * rest, and a reset gives it back. */
+/* A VF gets a quarter of the card's memory at most. A reset gives it back, and
+ * others can use most of it. A third of it is this VF's own: a quarter of the
+ * card's memory is divided among three functions. */
 static void test_memory(void)
 {
-    unsigned quarter, rest;
+    unsigned quarter, rest, more, own;
     Function vf[2];
     Card c;
 
@@ -524,7 +525,12 @@ static void test_memory(void)
     g_assert_cmpuint(rest, >=, 2 * quarter - 1);
     g_assert_cmpuint(rest, <, 2 * (quarter + 2));
     nic_reset(&vf[0].n);
-    g_assert_cmpuint(create_qps(&c.pf), >=, quarter);
+    function_up(&vf[0], 1);
+    more = create_qps(&c.pf);
+    own = create_qps(&vf[0]);
+    g_assert_cmpuint(own, >=, quarter / 3 - 1);
+    g_assert_cmpuint(own, <=, quarter / 3 + 2);
+    g_assert_cmpuint(more, >=, quarter - own - 2);
     g_free(vf[0].n.pci);
     g_free(vf[1].n.pci);
     card_stop(&c);
