@@ -3,6 +3,7 @@
  * See card.h.
  */
 #include "qemu/osdep.h"
+#include "qemu/main-loop.h"
 #include "qemu/timer.h"
 #include "budget.h"
 #include "card.h"
@@ -49,6 +50,75 @@ void fakernic_card_give(const FakernicState *s, uint64_t bytes)
         assert(less <= card->shared);
         card->shared -= less;
     }
+}
+
+/* ---- shares of the main loop --------------------------------------------- */
+
+static unsigned fakernic_rounds;
+
+void fakernic_card_round(void)
+{
+    fakernic_rounds++;
+}
+
+bool fakernic_card_may_turn(const FakernicState *s)
+{
+    return !s->card || s->share_round != fakernic_rounds ||
+           s->share < s->turn_work;
+}
+
+void fakernic_card_charge(FakernicState *s)
+{
+    FakernicCard *card = s->card;
+    FakernicState *pf = card ? card->functions[ESWITCH_PF] : NULL;
+    const uint32_t used = s->budget.used;
+
+    if (!pf) {
+        return;
+    }
+    if (s->share_round != fakernic_rounds) {
+        s->share_round = fakernic_rounds;
+        s->share = 0;
+    }
+    if (card->round != fakernic_rounds) {
+        card->round = fakernic_rounds;
+        card->used = 0;
+    }
+    /* Budgets also end by time. */
+    s->share += fakernic_budget_left(s) ? used : MAX(used, s->turn_work);
+    card->used += used;
+    pf->longest_round = MAX(pf->longest_round, card->used);
+}
+
+void fakernic_card_wait(FakernicState *s)
+{
+    if (!s->waits && s->card->bh) {
+        s->waits = true;
+        QTAILQ_INSERT_TAIL(&s->card->waiting, s, waiting);
+        qemu_bh_schedule(s->card->bh);
+    }
+}
+
+void fakernic_card_wait_ends(FakernicState *s)
+{
+    if (s->waits) {
+        s->waits = false;
+        QTAILQ_REMOVE(&s->card->waiting, s, waiting);
+    }
+}
+
+FakernicState *fakernic_card_next(FakernicCard *card)
+{
+    FakernicState *s = QTAILQ_FIRST(&card->waiting);
+
+    if (s) {
+        fakernic_card_wait_ends(s);
+        s->share = 0;
+        if (!QTAILQ_EMPTY(&card->waiting)) {
+            qemu_bh_schedule(card->bh);
+        }
+    }
+    return s;
 }
 
 /* ---- changes of settings ------------------------------------------------- */
@@ -310,6 +380,7 @@ FakernicCard *fakernic_card_new(FakernicState *pf)
     FakernicCard *card = g_new0(FakernicCard, 1);
 
     card->vfs = pf->vfs;
+    QTAILQ_INIT(&card->waiting);
     card->own_memory = pf->max_memory / FAKERNIC_CARD_OWN / (card->vfs + 1);
     card->max_shared = pf->max_memory - card->own_memory * (card->vfs + 1);
     card->eswitch = eswitch_new(&ops, card, card->vfs);
@@ -371,6 +442,8 @@ static void fakernic_card_close_uplink(FakernicCard *card)
     card->uplink = NULL;
     timer_free(card->timer);
     card->timer = NULL;
+    qemu_bh_delete(card->bh);
+    card->bh = NULL;
     qemu_purge_queued_packets(qemu_get_queue(uplink));
     qemu_del_nic(uplink);
     if (link) {

@@ -14,6 +14,12 @@
  * the netdev's peer. Each function holds a reference to its card, because an
  * unplug ends functions in any order. doors.c has the callbacks.
  *
+ * The functions share the main loop. In one round of the main loop each gets
+ * turns until it has used the work of one turn. Work beyond that waits in the
+ * card's list, as does work beyond the budget of a turn. In each round the
+ * function that waits longest gets one turn. So a busy function delays the
+ * others by one turn, and several busy ones get equal shares.
+ *
  * To receive a frame, a function may write by DMA to a register of another
  * function. That may change settings while the switch is on the stack. Such
  * changes wait until the switch has returned.
@@ -53,6 +59,10 @@ struct FakernicCard {
     NetPacketSent *sent;        /* the wire takes frames again */
     NetPacketSent *taken;       /* a function takes frames again */
     QEMUTimer *timer;           /* for frames that wait for a rate */
+    QEMUBH *bh;                 /* gives the first of 'waiting' its turn */
+    QTAILQ_HEAD(, FakernicState) waiting;       /* for a turn */
+    unsigned round;             /* of the main loop: that of 'used' */
+    uint32_t used;              /* units that all functions used in it */
     FakernicState *functions[ESWITCH_VFS_MAX + 1];      /* by vport */
 };
 
@@ -111,6 +121,24 @@ bool fakernic_card_mac(const FakernicState *s, uint8_t mac[6]);
  */
 bool fakernic_card_from_function(FakernicPort *port, const uint8_t *frame,
                                  size_t len);
+
+/* A round of the main loop begins. */
+void fakernic_card_round(void);
+
+/* May a door give the function a turn in this round? Always without a card. */
+bool fakernic_card_may_turn(const FakernicState *s);
+
+/* Charges what is used of the function's budget to its share of the round. */
+void fakernic_card_charge(FakernicState *s);
+
+/* The function of a card waits for a turn. */
+void fakernic_card_wait(FakernicState *s);
+
+/* It no longer waits. Does nothing if it did not. */
+void fakernic_card_wait_ends(FakernicState *s);
+
+/* The function whose turn it is, with a new share; NULL: none waits. */
+FakernicState *fakernic_card_next(FakernicCard *card);
 
 /* A frame from the wire. */
 void fakernic_card_from_wire(FakernicCard *card, const uint8_t *frame,

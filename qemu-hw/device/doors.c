@@ -17,7 +17,8 @@
  *
  * Two kinds of work are deferred. Work beyond a turn's budget waits for the
  * bottom half, so that the main loop can serve others; until then no door gives
- * a turn. Calls of the net layer give no turn either: a netdev delivers frames
+ * a turn. On a card with VFs it waits in the card's list (card.h). Calls of the
+ * net layer give no turn either: a netdev delivers frames
  * in bursts, and one turn at the end of the burst answers all of them.
  */
 #include "qemu/osdep.h"
@@ -72,11 +73,17 @@ static bool fakernic_takes_frames(const FakernicState *s)
            fakernic_budget_left(s);
 }
 
+static void fakernic_renew(FakernicState *s)
+{
+    fakernic_card_charge(s);
+    fakernic_budget_renew(s);
+}
+
 static void fakernic_give_turn(FakernicState *s)
 {
     bool more;
 
-    fakernic_budget_renew(s);
+    fakernic_renew(s);
     s->kicked = false;
     s->activity.did[FAKERNIC_DID_TURN]++;
     do {
@@ -94,7 +101,7 @@ static void fakernic_give_turn(FakernicState *s)
         fakernic_turn_end(s);
         fakernic_turn_step(s, "the end of a turn");
     }
-    fakernic_budget_renew(s);
+    fakernic_renew(s);
 }
 
 /* Schedules the bottom half for the work that is left. */
@@ -106,8 +113,10 @@ static void fakernic_postpone(FakernicState *s)
     if (s->kicked && fakernic_is_running(s)) {
         s->behind = true;
     }
-    if (s->behind || s->interrupts ||
-        (s->frames_wait && fakernic_takes_frames(s))) {
+    if (s->behind && s->card) {
+        fakernic_card_wait(s);
+    } else if (s->behind || s->interrupts ||
+               (s->frames_wait && fakernic_takes_frames(s))) {
         qemu_bh_schedule(s->bh);
     }
 }
@@ -189,13 +198,14 @@ static void fakernic_leave(FakernicState *s)
         fakernic_turn_step(s, "a door");
         fakernic_life_settle(s);
         fakernic_step_end(s, "a reset");
-        if (s->kicked && !s->behind && fakernic_is_running(s)) {
+        if (s->kicked && !s->behind && fakernic_is_running(s) &&
+            fakernic_card_may_turn(s)) {
             fakernic_give_turn(s);
         }
         fakernic_interrupts_send(s);
         fakernic_life_settle(s);
         if (!s->kicked && fakernic_is_running(s)) {
-            fakernic_budget_renew(s);   /* no turn follows to renew it */
+            fakernic_renew(s);          /* no turn follows to renew it */
         }
         fakernic_postpone(s);
     }
@@ -246,7 +256,7 @@ static void fakernic_run_deferred(FakernicState *s)
     s->behind = false;
     /* No turn renews the budget then, and dropping a frame needs one, too. */
     if (!fakernic_is_running(s)) {
-        fakernic_budget_renew(s);
+        fakernic_renew(s);
     }
     if (s->frames_wait && fakernic_takes_frames(s)) {
         fakernic_frames_ask(s);
@@ -258,8 +268,24 @@ static void fakernic_bottom_half(void *opaque)
 {
     FakernicState *s = opaque;
 
+    if (s->waits || (s->card && s->held & FAKERNIC_HELD_RESET)) {
+        fakernic_card_wait(s);  /* a reset may take several turns, too */
+        return;
+    }
     s->activity.did[FAKERNIC_DID_BOTTOM_HALF]++;
     fakernic_run_deferred(s);
+}
+
+/* Runs the deferred work of one function of a card. */
+static void fakernic_card_bottom_half(void *opaque)
+{
+    FakernicState *pf = opaque;
+    FakernicState *s = fakernic_card_next(pf->card);
+
+    if (s) {
+        s->activity.did[FAKERNIC_DID_BOTTOM_HALF]++;
+        fakernic_run_deferred(s);
+    }
 }
 
 /* ---- the guest ----------------------------------------------------------- */
@@ -403,9 +429,13 @@ void fakernic_msix_doors(PCIDevice *pci)
 
 static void fakernic_bursts_end(Notifier *notifier, void *data)
 {
+    const MainLoopPoll *poll = data;
     FakernicState *s;
     unsigned count = 0;
 
+    if (poll->state == MAIN_LOOP_POLL_FILL) {
+        fakernic_card_round();
+    }
     QTAILQ_FOREACH(s, &fakernic_bursts, burst) {
         count++;
     }
@@ -584,6 +614,7 @@ static void fakernic_uplink_open(FakernicState *pf)
     card->sent = fakernic_uplink_sent;
     card->taken = fakernic_port_taken;
     card->timer = timer_new_ns(QEMU_CLOCK_VIRTUAL, fakernic_rate_timer, pf);
+    card->bh = qemu_bh_new(fakernic_card_bottom_half, pf);
     card->uplink = qemu_new_nic(&fakernic_uplink_info, &pf->conf, TYPE_FAKERNIC,
                                 DEVICE(pf)->id, &card->guard, pf);
     qemu_format_nic_info_str(qemu_get_queue(card->uplink), pf->conf.macaddr.a);
@@ -701,6 +732,7 @@ void fakernic_doors_close(FakernicState *s)
     }
     fakernic_card_update(s);
     fakernic_burst_remove(s);
+    fakernic_card_wait_ends(s);
     qemu_del_vm_change_state_handler(s->vm_state);
     qemu_bh_delete(s->bh);
     s->bh = NULL;

@@ -869,6 +869,12 @@ static void fakernic_function_init(Object *obj)
     object_property_set_description(obj, "x-longest-turn",
                                     "for tests: the most work of one turn so "
                                     "far");
+    object_property_add_uint32_ptr(obj, "x-longest-round",
+                                   &FAKERNIC(obj)->longest_round,
+                                   OBJ_PROP_FLAG_READ);
+    object_property_set_description(obj, "x-longest-round",
+                                    "for tests: the most work of all functions "
+                                    "of a card in one round of the main loop");
 }
 
 static void fakernic_instance_init(Object *obj)

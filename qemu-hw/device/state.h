@@ -201,6 +201,11 @@ struct FakernicState {
     uint32_t persist_hold;      /* for tests: its least duration in ms */
     uint64_t engine_work;       /* part of roce_work() that is charged */
     uint32_t longest_turn;      /* most units that one turn has used */
+    uint32_t longest_round;     /* of a PF: card.h */
+    uint32_t share;             /* units used in this round: card.h */
+    unsigned share_round;       /* that round */
+    bool waits;                 /* linked in the card's list 'waiting' */
+    QTAILQ_ENTRY(FakernicState) waiting;
     FakernicSaved saved;
 
     /* registers */

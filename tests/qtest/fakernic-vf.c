@@ -168,19 +168,27 @@ typedef struct Connection {
     Qp qp[2];
 } Connection;
 
-static void functions_connect(Connection *t, Function *a, Function *b)
+/* The first QP has this doorbell page. */
+static void functions_connect_at(Connection *t, Function *a, Function *b,
+                                 uint32_t uar)
 {
     t->side[0] = a;
     t->side[1] = b;
     for (unsigned i = 0; i < 2; i++) {
         Function *f = t->side[i];
 
-        qp_create(&f->n, &t->qp[i], FAKERNIC_QP_RC, f->s.pd, &f->s.cq, 0);
+        qp_create(&f->n, &t->qp[i], FAKERNIC_QP_RC, f->s.pd, &f->s.cq,
+                  i ? 0 : uar);
     }
     for (unsigned i = 0; i < 2; i++) {
         rc_connect(&t->side[i]->n, t->qp[i].qpn, t->qp[!i].qpn,
                    t->side[!i]->gid, t->side[!i]->mac);
     }
+}
+
+static void functions_connect(Connection *t, Function *a, Function *b)
+{
+    functions_connect_at(t, a, b, 0);
 }
 
 static void post_write(Connection *t, uint32_t length)
@@ -561,6 +569,126 @@ static void test_device_memory(void)
         g_free(vf.n.pci);
         card_stop(&c);
     }
+}
+
+/* ---- shares of the main loop --------------------------------------------- */
+
+#define BUSY_VFS    6
+#define BUSY_WRITES 30          /* below the depth of the send queue */
+#define BUSY_TURN   64          /* units */
+
+static uint64_t longest_round(Card *c)
+{
+    QDict *answer = qtest_qmp(c->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
+                                        " 'path': '/machine/peripheral/nic',"
+                                        " 'property': 'x-longest-round' } }");
+    uint64_t value = qdict_get_int(answer, "return");
+
+    qobject_unref(answer);
+    g_test_message("longest round: %" PRIu64 " units", value);
+    return value;
+}
+
+/* Puts WRITEs from a function to itself into its queue, without ringing. Each
+ * is the work of a turn or more. */
+static void put_writes(Connection *t, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        Wqe wqe = wqe_rdma(&t->side[0]->s, FAKERNIC_SQ_RDMA_WRITE, 0, 32768,
+                           32000);
+
+        sq_put(&t->side[0]->n, &t->qp[0], &wqe, sizeof(wqe));
+    }
+}
+
+static unsigned count_writes(Function *f)
+{
+    struct fakernic_cqe cqe;
+    unsigned count = 0;
+
+    while (cq_poll(&f->n, &f->s.cq, &cqe)) {
+        g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
+        count++;
+    }
+    return count;
+}
+
+/* Six busy VFs get equal shares. In a round of the main loop one of them gets a
+ * turn, besides the one whose doorbell rings. */
+static void test_share(void)
+{
+    unsigned done[BUSY_VFS] = { 0 }, most = 0;
+    Function vf[BUSY_VFS];
+    Connection t[BUSY_VFS];
+    Card c;
+
+    card_start(&c, ",vfs=6,turn-work=64,turn-us=1000000");
+    function_up(&c.pf, 0);
+    vfs_enable(&c, BUSY_VFS);
+    for (unsigned i = 0; i < BUSY_VFS; i++) {
+        vf_up(&c, &vf[i], i);
+        functions_connect(&t[i], &vf[i], &vf[i]);
+        put_writes(&t[i], BUSY_WRITES);
+    }
+    for (unsigned i = 0; i < BUSY_VFS; i++) {
+        sq_ring(&vf[i].n, &t[i].qp[0]);
+    }
+    for (unsigned tries = 0; most < BUSY_WRITES && tries < 30000; tries++) {
+        for (unsigned i = 0; i < BUSY_VFS; i++) {
+            done[i] += count_writes(&vf[i]);
+            most = MAX(most, done[i]);
+        }
+    }
+    g_assert_cmpuint(most, ==, BUSY_WRITES);
+    for (unsigned i = 0; i < BUSY_VFS; i++) {
+        done[i] += count_writes(&vf[i]);
+        g_test_message("VF %u: %u", i, done[i]);
+        g_assert_cmpuint(done[i], >=, BUSY_WRITES / 2);
+    }
+    g_assert_cmpuint(longest_round(&c), >=, BUSY_TURN);
+    g_assert_cmpuint(longest_round(&c), <, 4 * BUSY_TURN);
+    for (unsigned i = 0; i < BUSY_VFS; i++) {
+        g_free(vf[i].n.pci);
+    }
+    card_stop(&c);
+}
+
+#define RUNG_QPS    20
+#define RUNG_TURN   256
+
+/* Many doorbells of a VF ring in one round of the main loop. The VF gets no
+ * more than its share in that round, and does the rest of the work later. */
+static void test_doorbells(void)
+{
+    const size_t size = (RUNG_QPS - 1) * FAKERNIC_PAGE_SIZE + 8;
+    g_autofree uint8_t *pages = g_malloc(size);
+    Connection t[RUNG_QPS];
+    unsigned done = 0;
+    Function vf;
+    Card c;
+
+    card_start(&c, ",vfs=1,turn-work=256,turn-us=1000000");
+    function_up(&c.pf, 0);
+    vfs_enable(&c, 1);
+    vf_up(&c, &vf, 0);
+    memset(pages, 0xff, size);          /* no doorbell: reserved bits */
+    for (unsigned i = 0; i < RUNG_QPS; i++) {
+        g_assert_cmpuint(cmd_create(&vf.n, FAKERNIC_CMD_ALLOC_UAR, NULL, 0), ==,
+                         i + 1);
+        functions_connect_at(&t[i], &vf, &vf, i + 1);
+        put_writes(&t[i], 1);
+        stq_le_p(pages + i * FAKERNIC_PAGE_SIZE,
+                 doorbell(t[i].qp[0].qpn, t[i].qp[0].sq.index));
+    }
+    qtest_memwrite(c.m.qts, vf.n.uar.addr + FAKERNIC_PAGE_SIZE +
+                            FAKERNIC_DOORBELL_SQ, pages, size);
+    for (unsigned tries = 0; done < RUNG_QPS && tries < 30000; tries++) {
+        done += count_writes(&vf);
+    }
+    g_assert_cmpuint(done, ==, RUNG_QPS);
+    g_assert_cmpuint(longest_round(&c), <, 4 * RUNG_TURN);
+    g_free(vf.n.pci);
+    card_stop(&c);
 }
 
 /* A guest unplugs the card with VFs at work. */
@@ -1169,6 +1297,8 @@ const FakernicTest fakernic_vf_tests[] = {
     { "vf/all", test_all },
     { "vf/memory", test_memory },
     { "vf/device-memory", test_device_memory },
+    { "vf/share", test_share },
+    { "vf/doorbells", test_doorbells },
     { "vf/unplug", test_unplug },
     { "vf/refused", test_refused },
     { "vf/query", test_query },
