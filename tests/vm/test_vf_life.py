@@ -6,6 +6,7 @@ import time
 import pytest
 
 from fakernic_test import rdma, recovery      # first: it sets the path of fakernic_lab
+from fakernic_lab import faults
 from fakernic_lab.rdma import ADDRESSES
 from test_hotplug import WAIT, devices
 
@@ -62,19 +63,51 @@ def enabled_vfs(ports):
         f"echo 0 >/sys/class/net/{ports[0].netdev}/device/sriov_numvfs", 60)
 
 
-def test_reset_of_a_vf(vfs):
-    """The reset of a VF does not disturb RDMA of another one, and the VF works again."""
-    common = (f"ibv_rc_pingpong -d {vfs[1].ibdev} -g {vfs[1].gid_index()} -p 18600 "
-              "-n 1000")
-    job = vfs[1].guest.start(f"""
+def start_pingpong(vf, count=1000):
+    """Starts RDMA of a VF with itself."""
+    common = (f"ibv_rc_pingpong -d {vf.ibdev} -g {vf.gid_index()} -p 18600 "
+              f"-n {count}")
+    return vf.guest.start(f"""
         {common} & server=$!
         until ss -Hltn 'sport = :18600' | grep -q .; do sleep 0.05; done
         {common} 127.0.0.1 && wait $server
         """, 100)
+
+
+def test_reset_of_a_vf(vfs):
+    """The reset of a VF does not disturb RDMA of another one, and the VF works again."""
+    job = start_pingpong(vfs[1])
     vfs[0].guest.check(f"echo 1 >/sys/class/net/{vfs[0].netdev}/device/reset", 60)
     works(vfs[0])
     job.wait().check()
     works(vfs[1])
+
+
+def test_recovery_of_the_pf(ports, vfs):
+    """A recovery of the PF does not disturb RDMA of a VF, and keeps the settings."""
+    port = ports[0]
+    port.guest.check(f"dmesg -C; ip link set {port.netdev} vf 2 trust on")
+    job = start_pingpong(vfs[1])
+    faults.set_fault(port.vm, "at=device do=fatal")
+    recovery.is_recovered(port.guest, 60)
+    job.wait().check()
+    shown = port.guest.check(f"ip link show {port.netdev}")
+    assert "trust on" in shown, shown
+    for each in (port, vfs[1], vfs[2]):
+        works(each)
+
+
+def test_vfs_go_under_rdma(ports, vfs):
+    """sriov_numvfs 0 ends the RDMA of all VFs. Enabled again, each works."""
+    port = ports[0]
+    job = start_pingpong(vfs[0], 10000000)
+    port.guest.check("until ss -Htn 'sport = :18600' | grep -q .; do sleep 0.05; done")
+    port.guest.check(
+        f"echo 0 >/sys/class/net/{port.netdev}/device/sriov_numvfs", 60)
+    port.guest.check("pkill -x ibv_rc_pingpong || true")
+    job.wait()
+    for vf in enabled(port):
+        works(vf)
 
 
 def test_reset_of_the_pf(ports, vfs):

@@ -2,13 +2,15 @@
 """Virtual functions with RDMA, in network namespaces and with another machine."""
 
 import json
+import re
 import time
 
 import pytest
 
-from fakernic_test import rdma      # first: it sets the path of fakernic_lab
+from fakernic_test import rdma, recovery    # first: it sets the path of fakernic_lab
 from fakernic_lab import faults
 from fakernic_lab.rdma import GID, GIDS, gid_of
+from test_platforms import CHECKS, GIVE_BACK, TAKE
 
 VFS = 8
 IOMMU = ("-device", "intel-iommu,intremap=off")
@@ -72,6 +74,13 @@ class Outside:
         self.gid_index = port.gid_index
 
 
+def red_and_blue(port, vfs, first=0, second=1):
+    """Moves two VFs into network namespaces of their own."""
+    port.guest.check("rdma system set netns exclusive")
+    return (Inside(port, vfs[first], "red", 101),
+            Inside(port, vfs[second], "blue", 102))
+
+
 @pytest.fixture(name="vfs")
 def enabled_vfs(ports):
     """[(RDMA device, interface)] of the VFs of the first guest."""
@@ -124,9 +133,7 @@ def test_vfs_do_rdma_in_network_namespaces(ports, vfs):
     """In exclusive mode two namespaces have a VF each. RDMA passes between them,
     and between them and another machine."""
     port, other = ports
-    port.guest.check("rdma system set netns exclusive")
-    red = Inside(port, vfs[0], "red", 101)
-    blue = Inside(port, vfs[1], "blue", 102)
+    red, blue = red_and_blue(port, vfs)
     shown = port.guest.check(f"{red.inside} ibv_devices")
     assert len(shown.splitlines()) == 3 and red.ibdev in shown, shown
     counters = port.guest.check(
@@ -227,6 +234,157 @@ def test_counters_of_a_vf_count_its_frames(ports, vfs):
     for way, key in (("rx", "packets"), ("tx", "tx_packets")):
         assert after[way][key] >= before[way][key] + 10, (before, after)
     assert after["rx"]["bytes"] > before["rx"]["bytes"], (before, after)
+
+
+def test_counters_between_vfs(ports, vfs):
+    """Ten pings between two VFs of a card show in the counters of both, with the
+    broadcast of ARP."""
+    port = ports[0]
+    red, blue = red_and_blue(port, vfs)
+    time.sleep(0.2)             # the driver's counters are that old at most
+    before = [vf_info(port, number)["stats"] for number in range(2)]
+    port.guest.check(f"{red.inside} ping -c 10 -i 0.1 {blue.ip4}", 60)
+    time.sleep(0.2)
+    after = [vf_info(port, number)["stats"] for number in range(2)]
+    for old, new in zip(before, after):
+        for way, key in (("rx", "packets"), ("tx", "tx_packets")):
+            assert new[way][key] >= old[way][key] + 10, (before, after)
+    assert after[1]["rx"]["broadcast"] > before[1]["rx"]["broadcast"], (before, after)
+
+
+SEND = """
+import socket, sys
+port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+port.bind((sys.argv[1], 0))
+for frame in sys.argv[2:]:
+    port.send(bytes.fromhex(frame))
+"""
+# Prints the name of each frame that SEND sent, up to the one named "good".
+CAPTURE = """
+import re, socket, sys
+port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+port.bind((sys.argv[1], 0))
+open("/tmp/captures", "w").close()
+name = ""
+while name != "good":
+    found = re.search(rb"vf-frame:(\\w+);", port.recv(2048))
+    if found:
+        name = found[1].decode()
+        print(name, flush=True)
+"""
+EXPERIMENTAL = "88b5"           # a type of frames for experiments
+
+
+def frame_of(source, name, to="ff" * 6, tag=""):
+    """A frame with a name, in hexadecimal."""
+    text = f"vf-frame:{name};".encode().hex()
+    return (to + source.replace(":", "") + tag + EXPERIMENTAL + text).ljust(120, "0")
+
+
+def test_forbidden_frames_of_a_vf(ports, vfs):
+    """A VF sends no frame from another one's address, none to a reserved group, and
+    none with a tag of its own in a port VLAN. All count as dropped."""
+    port, other = ports
+    netdev = vfs[0][1]
+    mac, foreign = (port.guest.check(f"cat /sys/class/net/{name}/address").strip()
+                    for _, name in vfs[:2])
+    port.guest.write("/tmp/send", SEND)
+    port.guest.check(f"ip link set {netdev} up")
+    recovery.until(port.guest, f"[ $(cat /sys/class/net/{netdev}/carrier) = 1 ]")
+    other.guest.write("/tmp/capture", CAPTURE)
+    other.guest.check(f"rm -f /tmp/captures; ip link set {other.netdev} promisc on")
+    capture = other.guest.start(f"python3 /tmp/capture {other.netdev}", 100)
+    recovery.until(other.guest, "[ -e /tmp/captures ]")
+    before = vf_info(port, 0)["stats"]["tx"]
+    send = f"python3 /tmp/send {netdev}"
+    port.guest.check(f"""
+        set -e
+        {send} {frame_of(foreign, "spoofed")}
+        {send} {frame_of(mac, "reserved", to="0180c2000002")}
+        ip link set {port.netdev} vf 0 vlan 100
+        {send} {frame_of(mac, "tagged", tag="81000005")}
+        ip link set {port.netdev} vf 0 vlan 0
+        {send} {frame_of(mac, "good")}
+        """, 60)
+    assert capture.wait().check().out.split() == ["good"]
+    other.guest.check(f"ip link set {other.netdev} promisc off")
+    time.sleep(0.2)
+    after = vf_info(port, 0)["stats"]["tx"]
+    assert after["dropped"] >= before["dropped"] + 3, (before, after)
+
+
+def test_link_states_of_vfs(ports, vfs):
+    """Without the card's link, VFs whose state is enable do RDMA with each other. A
+    VF whose state is auto has no link."""
+    port = ports[0]
+    ibdev, netdev = vfs[1]
+    port.guest.check(f"""
+        set -e
+        ip link set {port.netdev} vf 0 state enable
+        ip link set {port.netdev} vf 1 state auto
+        ip link set {port.netdev} vf 2 state enable
+        ip link set {netdev} up
+        """)
+    red, blue = red_and_blue(port, vfs, 0, 2)
+    carrier = f"[ $(cat /sys/class/net/{netdev}/carrier) = %u ]"
+    recovery.until(port.guest, carrier % 1)
+    port.vm.qmp("set_link", name="nic0", up=False)
+    try:
+        recovery.until(port.guest, carrier % 0)
+        state = port.guest.check(f"cat /sys/class/infiniband/{ibdev}/ports/1/state")
+        assert "DOWN" in state, state
+        write_passes(blue, red)
+    finally:
+        port.vm.qmp("set_link", name="nic0", up=True)
+    recovery.until(port.guest, carrier % 1)
+
+
+# Of the bytes on the wire some are headers, and timers of a busy host fire late.
+LEAST_MBPS, MOST_MBPS = 50, 101
+
+
+def test_rate_of_a_vf(ports, vfs):
+    """max_tx_rate 100 limits the RDMA WRITEs of a VF to 100 Mbit/s."""
+    port, other = ports
+    port.guest.check(f"ip link set {port.netdev} vf 0 max_tx_rate 100")
+    server, client = Outside(other), red_and_blue(port, vfs)[0]
+    common = "-F -n 100 -s 65536 --report_gbits"
+    pair = rdma.run_pair(
+        server, client,
+        f"ib_write_bw -d {server.ibdev} -x {server.gid_index()} {common}",
+        f"{client.inside} ib_write_bw -d {client.ibdev} -x {client.gid_index()} "
+        f"{common} {server.ip4}").check()
+    mbps = 1000 * rdma.perftest_numbers(pair.client.out)[3]
+    assert LEAST_MBPS <= mbps <= MOST_MBPS, pair
+
+
+def test_vf_of_a_user_space_driver(ports, vfs):
+    """A program drives a VF by VFIO, and IOMMU faults end only what they hit. Another
+    VF writes to another machine meanwhile, and the PF works."""
+    port, other = ports
+    guest = port.guest
+    writer = red_and_blue(port, vfs)[0]
+    slot = guest.check(f"basename $(readlink /sys/class/net/{vfs[3][1]}/device)").strip()
+    names = {"slot": slot, "path": f"/sys/bus/pci/devices/{slot}"}
+    # This machine's IOMMU does not remap interrupts.
+    guest.check("dmesg -C; modprobe vfio_iommu_type1 allow_unsafe_interrupts=1")
+    group = guest.check(TAKE.format(**names), 60).split()[-1]
+    server = other.guest.start(f"ib_write_bw -d {other.ibdev} -x {other.gid_index()} "
+                               "-F -D 5 -s 4096", 60)
+    other.guest.check(
+        "until ss -Hltn 'sport = :18515' | grep -q .; do sleep 0.05; done")
+    client = guest.start(f"{writer.inside} ib_write_bw -d {writer.ibdev} "
+                         f"-x {writer.gid_index()} -F -D 5 -s 4096 {other.ip4}", 60)
+    result = guest.run(f"vfio_driver {slot} {group}", 60)
+    for job in (client, server):
+        job.wait().check()
+    passed = len(re.findall(r"^ok ", result.out, re.M))
+    assert result.ok and passed == CHECKS, result
+    faulty = set(re.findall(r"\[([0-9a-f:.]+)\] fault addr", guest.check("dmesg")))
+    assert faulty == {slot[5:]}, faulty
+    rdma.perftest("ib_write_bw", other, port, "-n 50").check()
+    guest.check(GIVE_BACK.format(**names), 60)
+    recovery.until(guest, f"ls {names['path']}/infiniband | grep -q .", 60)
 
 
 def test_vfs_come_and_go(ports, vfs):
