@@ -55,10 +55,10 @@ ARCH_KERNEL_TESTS = ("pages", "odp", "verbs")
 # guest, tests in two guests, in two of other kinds, in Debian's QEMU (packaged), and more.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
              "many", "trees", *ARCH_SUITES, *ARCH_KERNELS, "long-two", "long-other", "long", "programs",
-             "packages-13", "packages-12", "recipes", "release", "bundle", "bundle-roots")
+             "cni", "packages-13", "packages-12", "recipes", "release", "bundle", "bundle-roots")
 # These take too long for make test. They run only if they are named.
 NAMED = ("dkms-more", "mutants", "many", "trees", *ARCH_SUITES[1:], *ARCH_KERNELS, "long-two",
-         "long-other", "long", "programs", "packages-13", "packages-12", "recipes",
+         "long-other", "long", "programs", "cni", "packages-13", "packages-12", "recipes",
          "release", "bundle-roots")
 LONG_S = 10 * 3600
 # Two at a time: more guests would need more memory than the README asks for.
@@ -116,9 +116,11 @@ def vm_tests(name, *arguments, limit=4200):
 
 def long_tests(name, guests):
     """A suite of the long tests, which make test leaves out, with guests of one kind.
-    test_programs.py is a separate suite: it writes one document about guests of both kinds."""
+    test_programs.py is a separate suite: it writes one document about guests of both kinds.
+    So is test_cni.py, which needs programs of the user."""
     return vm_tests(name, "--long", f"--guests={guests}",
-                    "--ignore-glob=*/test_programs.py", limit=LONG_S)
+                    "--ignore-glob=*/test_programs.py", "--ignore-glob=*/test_cni.py",
+                    limit=LONG_S)
 
 
 def tests_in(folder, *arguments, limit=900):
@@ -210,6 +212,7 @@ def suites(quick):
         "long-other": long_tests("long-other", "other"),
         "programs": vm_tests("programs", "--long", "test_programs.py",
                              limit=LONG_S),
+        "cni": vm_tests("cni", "--long", "test_cni.py", limit=LONG_S),
         "net": tests_in("net"),
         "packages-13": packages_tests("13"),
         "packages-12": packages_tests("12"),
@@ -218,7 +221,8 @@ def suites(quick):
         "bundle": bundle_tests("bookworm"),
         "bundle-roots": bundle_tests(*build.bundle.ROOTS),
     }
-    found["packaged"][2]["FAKERNIC_QEMU"] = str(PACKAGED_QEMU)
+    for name in ("packaged", "cni"):
+        found[name][2]["FAKERNIC_QEMU"] = str(PACKAGED_QEMU)
     if quick:
         for name in (*VM_SUITES, "dkms", "dkms-more", "engine-arches"):
             del found[name]
