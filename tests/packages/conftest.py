@@ -17,6 +17,7 @@ from fakernic_lab.machine import Machine, Nic
 
 LOGS = Path(os.environ.get("FAKERNIC_VM_LOG", "/cache/log/packages"))
 NAMES = ("node1", "node2")
+VFS = 4                     # that each card has; none is enabled at boot
 APPEND = ("root=LABEL=root rw mitigations=off loglevel=5 "
           "systemd.show_status=false")
 
@@ -41,7 +42,7 @@ def machines(release):
     with tempfile.TemporaryDirectory(prefix="fakernic-lab-") as sockets:
         wires, _ = net.wires(Path(sockets), NAMES)
         for number, (name, wire) in enumerate(zip(NAMES, wires), start=1):
-            nic = Nic("fakernic", wire, mac=net.mac(number))
+            nic = Nic("fakernic", wire, mac=net.mac(number), vfs=VFS)
             vms.append(Machine(name, LOGS / name, [nic], image, memory=1024))
         try:
             for vm in vms:

@@ -2,11 +2,13 @@
 """fakernic's packages in a plain Debian, with its unchanged kernel, initramfs, systemd,
 udev and RDMA programs."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from fakernic_lab.net import mac
 from fakernic_lab.rdma import FIND, bring_up
 from fakernic_test import rdma
 
@@ -186,3 +188,58 @@ def test_provider_follows_libibverbs(machines, release):
         links = vm.guest.check(OTHER_LIBIBVERBS.format(release=other), 100).split()
         assert [link.removeprefix("/usr/lib/fakernic/providers/") for link in links] == [
             wanted, own[release]]
+
+
+# Of udev, and of networkd: the files of an administrator.
+VFS_LINK = """[Match]
+MACAddress={mac}
+[Link]
+NamePolicy=keep kernel database onboard slot path
+SR-IOVVirtualFunctions=4
+"""
+VFS_NETWORK = """[Match]
+Name={netdev}
+[Network]
+KeepConfiguration=yes
+[SR-IOV]
+VirtualFunction=1
+MACAddress=52:54:00:aa:bb:01
+VLANId=100
+QualityOfService=2
+VLANProtocol=802.1ad
+MACSpoofCheck=no
+Trust=yes
+LinkState=yes
+QueryReceiveSideScaling=yes
+[SR-IOV]
+VirtualFunction=2
+LinkState=no
+"""
+SET = {"address": "52:54:00:aa:bb:01", "spoofchk": False, "trust": True,
+       "link_state": "enable", "query_rss_en": True,
+       "vlan_list": [{"vlan": 100, "qos": 2, "protocol": "802.1ad"}]}
+UNTIL = "for try in $(seq 300); do {} && exit; sleep 0.1; done; exit 1"
+
+
+def test_systemd_enables_and_sets_vfs(machines, ports):
+    """A .link file enables VFs, and [SR-IOV] of a .network file sets them."""
+    vm, netdev = machines[1], ports[1].netdev
+    folder, files = "/run/systemd/network", f"/sys/class/net/{netdev}/device"
+    vm.guest.check(f"mkdir -p {folder}")
+    vm.guest.write(f"{folder}/10-vfs.link", VFS_LINK.format(mac=mac(2)))
+    vm.guest.check(f"udevadm control --reload; udevadm trigger --action=add "
+                   f"--settle /sys/class/net/{netdev}", 100)
+    vm.guest.check(UNTIL.format(f"[ $(cat {files}/sriov_numvfs) = 4 ]"), 60)
+    vm.guest.check(UNTIL.format(f"[ $(ls -d {files}/virtfn*/net/* | wc -l) = 4 ]"), 60)
+    vm.guest.write(f"{folder}/10-vfs.network", VFS_NETWORK.format(netdev=netdev))
+    vm.guest.check(f"networkctl reload; networkctl reconfigure {netdev}", 60)
+    vm.guest.check(UNTIL.format(f"ip link show {netdev} | grep -q 'vf 2 .*disable'"), 60)
+    shown = json.loads(vm.guest.check(f"ip -j link show {netdev}"))[0]["vfinfo_list"]
+    assert shown[1].items() >= SET.items(), shown
+    assert shown[2]["link_state"] == "disable", shown
+    vm.guest.check(f"""
+        rm {folder}/10-vfs.link {folder}/10-vfs.network
+        udevadm control --reload; networkctl reload
+        echo 0 >{files}/sriov_numvfs
+        """, 60)
+    assert bring_up(vm, 2).ibdev == ports[1].ibdev
