@@ -153,8 +153,9 @@ typedef struct RoceFlushRange {
 
 /*
  * Continues a FLUSH of a granted range by one step: one job for the host, or a
- * bounded number of absent pages. DONE: nothing is left. BEGUN: the part that
- * the host has begun is removed from the range, and may have been the last.
+ * bounded number of absent pages. If it is persistent, the first page is
+ * present. DONE: nothing is left. BEGUN: the part that the host has begun is
+ * removed from the range, and may have been the last.
  */
 RoceFlush roce_mr_flush(const RoceMrTable *t, const RoceMr *mr,
                         RoceFlushRange *range)

@@ -289,7 +289,10 @@ static void mr_flush_advance(RoceFlushRange *range, uint64_t done)
     range->left -= done;
 }
 
-/* Skips absent pages: no data was written to them here. */
+/*
+ * Skips absent pages: one barrier makes all data visible. The caller has
+ * requested those of a persistent FLUSH.
+ */
 static void mr_flush_skip(const RoceMr *mr, RoceFlushRange *range)
 {
     uint64_t page = range->address >> mr->page_shift;

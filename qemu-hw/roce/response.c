@@ -182,6 +182,42 @@ static void roce_response_flush_done(Roce *r, RoceQp *qp, RoceResource *res)
     }
 }
 
+/* The oldest resource with an answer to send. */
+static RoceResource *roce_resource_pending(RoceQp *qp)
+{
+    RoceResponder *rs = &qp->rs;
+    uint32_t oldest = rs->res_pi - roce_resource_count(qp);
+
+    if (rs->res_pending == 0) {
+        return NULL;
+    }
+    if (rs->res_first < oldest) {
+        rs->res_first = oldest;
+    }
+    for (; rs->res_first != rs->res_pi; rs->res_first++) {
+        RoceResource *res = roce_resource_at(rs, rs->res_first);
+
+        if (res->pending) {
+            return res;
+        }
+    }
+    return NULL;
+}
+
+/*
+ * The next page of a persistent FLUSH is absent. Data may have been written to
+ * it before, so it is requested. An older answer goes first, and may wait for
+ * its own pages.
+ */
+static void roce_response_flush_page(Roce *r, RoceQp *qp,
+                                     const RoceResource *res)
+{
+    if (roce_resource_pending(qp) == res) {
+        qp->rs.pages_awaited = true;
+        roce_pages_wait(r, qp, ROCE_WAIT_ANSWER);
+    }
+}
+
 uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res)
 {
     const RoceAccess access = {
@@ -197,10 +233,20 @@ uint16_t roce_response_flush(Roce *r, RoceQp *qp, RoceResource *res)
     uint16_t error;
 
     r->work++;
-    error = roce_mr_check(r->mrs, &access, &mr);
-    if (error || rs->flush_failed) {
+    error = res->flush.persistent
+                ? roce_mr_grant(r->mrs, &access, 1, res->flush.left, &mr)
+                : roce_mr_check(r->mrs, &access, &mr);
+    if (rs->flush_failed) {
         rs->flush_failed = false;
-        return error ? error : FAKERNIC_VENDOR_KEY_DMA;
+        return FAKERNIC_VENDOR_KEY_DMA;
+    }
+    if (error == ROCE_VENDOR_FAULT) {
+        rs->flushing = true;
+        roce_response_flush_page(r, qp, res);
+        return 0;
+    }
+    if (error) {
+        return error;
     }
     res->flush.qpn = qp->qpn;
     res->flush.ticket = ++r->flush_tickets;
@@ -231,7 +277,7 @@ static bool roce_response_flushed(Roce *r, RoceQp *qp, RoceResource *res)
 {
     uint16_t error;
 
-    if (qp->rs.flush_waits || qp->rs.flush_ticket) {
+    if (qp->rs.flush_waits || qp->rs.flush_ticket || qp->rs.pages_awaited) {
         return false;
     }
     error = roce_response_flush(r, qp, res);
@@ -244,28 +290,6 @@ static bool roce_response_flushed(Roce *r, RoceQp *qp, RoceResource *res)
     }
     roce_sched_ready(r, qp);
     return res->kind == ROCE_ANSWER_DONE;
-}
-
-/* The oldest resource with an answer to send. */
-static RoceResource *roce_resource_pending(RoceQp *qp)
-{
-    RoceResponder *rs = &qp->rs;
-    uint32_t oldest = rs->res_pi - roce_resource_count(qp);
-
-    if (rs->res_pending == 0) {
-        return NULL;
-    }
-    if (rs->res_first < oldest) {
-        rs->res_first = oldest;
-    }
-    for (; rs->res_first != rs->res_pi; rs->res_first++) {
-        RoceResource *res = roce_resource_at(rs, rs->res_first);
-
-        if (res->pending) {
-            return res;
-        }
-    }
-    return NULL;
 }
 
 /*

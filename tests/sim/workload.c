@@ -42,7 +42,7 @@ bool workload_error_fits(const SimQp *qp, const SimSend *s, SimError e)
     case SIM_ERR_RECV_LKEY:
         return opcode_is_send(s->opcode) && s->length &&
                !qp->peer->rq->srqn;
-    /* FLUSH succeeds with the pages that are present. */
+    /* FLUSH for visibility succeeds with the pages that are present. */
     case SIM_ERR_PAGES:
         return one_sided && s->length && !s->shared &&
                s->opcode != FAKERNIC_SQ_FLUSH;

@@ -14,7 +14,8 @@
 #define PAGE 4096u
 #define ALL (FAKERNIC_ACCESS_LOCAL_WRITE | FAKERNIC_ACCESS_REMOTE_WRITE |  \
              FAKERNIC_ACCESS_REMOTE_READ | FAKERNIC_ACCESS_REMOTE_ATOMIC | \
-             FAKERNIC_ACCESS_FLUSH_GLOBAL | FAKERNIC_ACCESS_ON_DEMAND)
+             FAKERNIC_ACCESS_FLUSH_GLOBAL |                            \
+             FAKERNIC_ACCESS_FLUSH_PERSISTENT | FAKERNIC_ACCESS_ON_DEMAND)
 #define LATE 1000000000         /* a second */
 
 /* ---- the table ----------------------------------------------------------- */
@@ -832,7 +833,7 @@ static void writing_needs_a_writable_page(void)
     pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
 }
 
-/* FLUSH skips absent pages. */
+/* FLUSH for visibility skips absent pages. */
 static void flush_skips_absent_pages(void)
 {
     RoceSendWr wr;
@@ -853,6 +854,90 @@ static void flush_skips_absent_pages(void)
     pair_send(&p, &p.a, &wr);
     pair_run(&p);
     pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 1, FAKERNIC_WC_REM_ACCESS_ERR);
+}
+
+/* A FLUSH of 'pages' pages from page 'first' on, for persistence. */
+static void odp_persist(Pair *p, uint32_t index, uint32_t first, uint32_t pages)
+{
+    RoceSendWr wr = pair_rdma_wr(&p->a, &p->b, index, FAKERNIC_SQ_FLUSH, 0,
+                                 pages * PAGE);
+
+    wr.rdma.remote_address = BASE + first * PAGE;
+    wr.rdma.flush = FAKERNIC_FLUSH_PERSISTENT;
+    pair_send(p, &p->a, &wr);
+    pair_run(p);
+}
+
+/* A page that was written to becomes absent. FLUSH for persistence requests it,
+ * and flushes all pages of its range. */
+static void persistent_flush_requests_absent_pages(void)
+{
+    RoceSendWr wr;
+    PAIR(p, FAKERNIC_QP_RC);
+
+    odp_region(&p.b);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_WRITE, 0, 64);
+    wr.rdma.remote_address = BASE;
+    CHECK_EQ(odp_update(&p.b, ROCE_PAGES_WRITABLE, BASE, 2), 0);
+    pair_send(&p, &p.a, &wr);
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_WRITE, 1, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(odp_update(&p.b, ROCE_PAGES_ABSENT, BASE, 1), 0);
+    p.b.host->dma_count = 0;
+    odp_persist(&p, 2, 0, 3);
+    pair_expect_none(&p.a);
+    CHECK_EQ(p.b.host->dma_count, 0);
+    CHECK_EQ(p.b.host->page_count, 1);
+    CHECK_EQ(p.b.host->pages[0].address, BASE);
+    CHECK_EQ(p.b.host->pages[0].length, 3 * PAGE);
+    CHECK(!p.b.host->pages[0].write);
+    CHECK(odp_serve(&p.b, ROCE_PAGES_READABLE));
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 2, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(p.b.host->dma_count, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        CHECK_EQ(p.b.host->dma[i].kind, 'p');
+        CHECK_EQ(p.b.host->dma[i].address, PAIR_MEMORY + i * PAGE);
+    }
+    CHECK_EQ(pair_stat(&p.a, FAKERNIC_STAT_RETRANSMITS), 0);
+}
+
+static void refused_page_fails_persistent_flush(void)
+{
+    PAIR(p, FAKERNIC_QP_RC);
+
+    odp_region(&p.b);
+    odp_persist(&p, 1, 0, 1);
+    CHECK(odp_serve(&p.b, ROCE_PAGES_REFUSED));
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 1, FAKERNIC_WC_REM_ACCESS_ERR);
+    pair_expect_event(&p.b, FAKERNIC_EVENT_QP_ACCESS_ERROR);
+    CHECK_EQ(p.b.host->events[0].vendor_err, FAKERNIC_VENDOR_KEY_DMA);
+}
+
+/* A READ response waits for its page. The FLUSH behind it requests its own page
+ * when the response is complete. */
+static void persistent_flush_waits_behind_read(void)
+{
+    RoceSendWr wr;
+    PAIR(p, FAKERNIC_QP_RC);
+
+    odp_region(&p.b);
+    CHECK_EQ(odp_update(&p.b, ROCE_PAGES_READABLE, BASE, 1), 0);
+    wr = pair_rdma_wr(&p.a, &p.b, 1, FAKERNIC_SQ_RDMA_READ, 0, 2 * PAGE);
+    wr.rdma.remote_address = BASE;
+    pair_send(&p, &p.a, &wr);
+    odp_persist(&p, 2, 2, 1);
+    CHECK_EQ(p.b.host->page_count, 1);
+    CHECK_EQ(p.b.host->pages[0].address, BASE + PAGE);
+    CHECK(odp_serve(&p.b, ROCE_PAGES_READABLE));
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_RDMA_READ, 1, FAKERNIC_WC_SUCCESS);
+    CHECK_EQ(p.b.host->page_count, 2);
+    CHECK_EQ(p.b.host->pages[1].address, BASE + 2 * PAGE);
+    CHECK(odp_serve(&p.b, ROCE_PAGES_READABLE));
+    pair_run(&p);
+    pair_expect(&p.a, FAKERNIC_CQE_FLUSH, 2, FAKERNIC_WC_SUCCESS);
 }
 
 /* ---- datagrams and frames ------------------------------------------------ */
@@ -1557,6 +1642,9 @@ static const Test tests[] = {
     TEST(earlier_page_report_does_not_end_wait),
     TEST(writing_needs_a_writable_page),
     TEST(flush_skips_absent_pages),
+    TEST(persistent_flush_requests_absent_pages),
+    TEST(refused_page_fails_persistent_flush),
+    TEST(persistent_flush_waits_behind_read),
     TEST(datagrams),
     TEST(frames),
     TEST(implicit_region),
