@@ -193,7 +193,7 @@ def suites(quick):
         "timeline": tests_in("timeline", limit=300),
         "bench": tests_in("bench", limit=300),
         "lab": lab_tests("action", "command", "hostile", "meeting", "outside", "root",
-                         "relay", "shared", "snapshots"),
+                         "relay", "saved", "shared", "snapshots"),
         "lab-vm": lab_tests("machines", "lessons", "readme", "checkout",
                             limit=1500),
         "many": lab_tests("many", limit=7200),

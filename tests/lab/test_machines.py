@@ -227,6 +227,67 @@ def test_snapshot_that_does_not_load_is_replaced(tmp_path):
     assert [path.name for path in folder.iterdir()] == [UNUSABLE]
 
 
+# Programs that outlive their command, and that use no mounted folder.
+SERVES = """
+cd / && setsid -f rping -s -V </dev/null >/tmp/rping 2>&1
+until rdma resource show cm_id | grep -q LISTEN; do sleep 0.1; done
+"""
+PINGS = "cd / && setsid -f rping -c -a node1 -V -v -C 1000000 </dev/null >/tmp/rping 2>&1"
+# Ends with 0 when the client has transferred and compared more data.
+CONTINUES = """
+size=$(stat -c %s /tmp/rping)
+for try in $(seq 600); do
+    pgrep -x rping >/dev/null || { tail -2 /tmp/rping; exit 1; }
+    [ $(stat -c %s /tmp/rping) -gt $((size + 1000)) ] && exit
+    sleep 0.1
+done
+exit 2
+"""
+
+
+def test_connection_goes_back_in_time(tmp_path):
+    """Two machines are saved while a connection between them carries data. After each load
+    it continues, and the machines know nothing of the time in between."""
+    def do(*words):
+        result = fakernic_lab(tmp_path, *words)
+        assert result.returncode == 0, result
+        return result.stdout
+    try:
+        do("up")
+        do("exec", "node1", "--", SERVES)
+        do("exec", "node2", "--", PINGS)
+        do("exec", "node2", "--", CONTINUES)
+        do("snapshot", "save", "before")
+        do("exec", "node2", "--", CONTINUES)
+        for _ in range(3):
+            do("exec", "all", "--", "touch /tmp/later")
+            do("snapshot", "load", "before")
+            do("exec", "all", "--", "[ ! -e /tmp/later ] && ls -d /work/fakernic-lab.up")
+            do("exec", "node2", "--", CONTINUES)
+        result = fakernic_lab(tmp_path, "snapshot", "load", "other")
+        assert result.returncode == CANNOT and (
+            "node1 has no snapshot other: before" in result.stderr), result
+        do("exec", "node2", "--", "setsid -f sleep 1000 </dev/null >/dev/null 2>&1")
+        result = fakernic_lab(tmp_path, "snapshot", "save", "before")
+        assert result.returncode == CANNOT and (
+            "programs of node2 use a mounted folder" in result.stderr), result
+        do("exec", "all", "--", "ls -d /work/fakernic-lab.up")
+        do("exec", "node2", "--", CONTINUES)
+    finally:
+        do("down")
+
+
+def test_machines_with_a_timeline_do_not_go_back(tmp_path):
+    """The records of devices cannot go back, and one line says so."""
+    try:
+        assert fakernic_lab(tmp_path, "up", "-n", "1", "--timeline").returncode == 0
+        result = fakernic_lab(tmp_path, "snapshot", "save", "now")
+        assert result.returncode == CANNOT, result
+        assert "without --timeline" in result.stderr, result
+    finally:
+        fakernic_lab(tmp_path, "down")
+
+
 def test_kernel_panic_fails_run(folder):
     """A kernel panic ends the run at once, and the message quotes the console."""
     result = fakernic_lab(folder, "run", "-n", "2", "--timeout", "100", "--",

@@ -4,6 +4,7 @@
   cli.py       the command fakernic-lab
   launch.py    commands in all machines of a lab, and the verdict
   stay.py      machines that outlive the command
+  saved.py     all of them at one moment, saved and loaded
   junit.py     a report for CI services
   lab.py       machines on one wire, which know each other
   rdma.py      bringing the RDMA device of a guest up

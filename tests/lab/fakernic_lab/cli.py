@@ -4,6 +4,7 @@
 import argparse
 import atexit
 import os
+import re
 import shlex
 import signal
 import sys
@@ -11,7 +12,7 @@ import time
 from contextlib import suppress
 from importlib import metadata
 
-from . import arches, doctor, images, junit, launch, places, show, stay
+from . import arches, doctor, images, junit, launch, places, saved, show, stay
 from .cards import SEEDS, WIRES
 from .console import EXPECTED
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError, reason
@@ -150,6 +151,13 @@ def record(text):
     if not sign or not node or not path:
         raise argparse.ArgumentTypeError(f"'{text}': want NODE=FILE")
     return node, path
+
+
+def snapshot_name(text):
+    if not re.fullmatch(r"[A-Za-z][\w.-]{0,63}", text, re.A):
+        raise argparse.ArgumentTypeError(
+            f"'{text}': a letter, then letters, digits, '.', '_' and '-'")
+    return text
 
 
 def variable(text):
@@ -361,6 +369,12 @@ def build_parser():
                        "whose first events were overwritten")
     story.add_argument("--partial", action="store_true", help="accept "
                        "machines without a record, or a wire that loses frames")
+    saves = commands.add_parser(
+        "snapshot", help="save or load all running machines", description="Saves the "
+        "running machines at one moment, or goes back to that moment with all of them. "
+        "Their connections to each other continue.")
+    saves.add_argument("what", choices=("save", "load"))
+    saves.add_argument("name", metavar="NAME", type=snapshot_name)
     commands.add_parser("doctor", help="show what this computer offers", description=
                         "Shows what machines need, whether this computer has it, "
                         "and what to do. The exit code is 125 if machines cannot run.")
@@ -603,6 +617,7 @@ def up(options):
 ACTIONS = {"run": run, "up": up, "exec": stay.execute, "shell": stay.shell,
            "ssh": stay.shell, "console": stay.console, "show": show.show,
            "fault": stay.fault, "timeline": timeline, "status": stay.status,
+           "snapshot": saved.snapshot,
            "doctor": doctor.doctor, "down": stay.down}
 
 

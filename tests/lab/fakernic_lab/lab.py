@@ -528,6 +528,8 @@ class Lab:
             found["x_fault"] = "; ".join(rules)
         if self.vfs:
             found["vfs"] = self.vfs
+        if self.options["stays"]:
+            found["snapshot_qps"] = "keep"      # saved.py loads all machines together
         if self.record:
             found["x_record"] = escaped(*self.records_of(name))
         return found

@@ -149,6 +149,7 @@ def described(lab, ready):
     """The state of LAB that another process needs, ready for JSON."""
     return {"environment": lab.environment, "out": str(lab.out), "ready": ready,
             "record": lab.record, "whole": lab.records_are_whole(),
+            "on_network": bool(lab.netdev),
             "relay": lab.relay.pid if lab.relay else None,
             "linked": isinstance(lab.relay, Cards), "captured": lab.captured,
             "shell": lab.shell,
@@ -172,6 +173,7 @@ class Running:
         self.out = Path(state["out"])
         self.ready = state["ready"]
         self.record, self.whole = state["record"], state["whole"]
+        self.on_network = state.get("on_network", False)
         self.nodes, self.meeting = [], None
         for item in state["nodes"]:
             machine = Machine.running(item["name"], item["directory"],

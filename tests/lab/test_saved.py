@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Snapshots of all machines together, as far as they need no machine: the order of what
+QEMUs are asked to do, and refusals. The QEMUs are fakes."""
+
+import pytest
+
+from fakernic_lab import saved
+from fakernic_lab.errors import LabError
+
+
+class FakeQemu:
+    """A QEMU with these states. LOG gets what it is asked to do."""
+
+    def __init__(self, name, log, states=(), fails=None):
+        self.name, self.log, self.states, self.fails = name, log, list(states), fails
+        self.error = None
+
+    def qmp(self, command, **arguments):
+        if command == "query-jobs":
+            return [{"id": saved.JOB, "status": "concluded",
+                     **({"error": "broken"} if self.error else {})}]
+        if command == "query-named-block-nodes":
+            return [{"node-name": saved.NODE, "image": {
+                "snapshots": [{"name": name} for name in self.states]}}]
+        if command not in ("query-name", "job-dismiss"):
+            self.log.append((self.name, command))
+            self.error = command == self.fails
+        return arguments
+
+    def set_link(self, up):
+        self.log.append((self.name, "up" if up else "down"))
+
+    def assert_alive(self):
+        pass
+
+    def is_running(self):
+        return True
+
+
+class FakeRelay:
+    """A relay whose last frames arrive while it is asked, with these rules."""
+
+    pid, ways = 1, ("node1",)
+
+    def __init__(self, rules=""):
+        self.text, self.asked = rules, 0
+
+    def rules(self, _):
+        return self.text
+
+    def counts(self):
+        self.asked += 1
+        return min(self.asked, 3)
+
+
+def two(log, *states, fails=None):
+    return [FakeQemu("a", log, states), FakeQemu("b", log, states, fails)]
+
+
+def each(*commands):
+    return [(name, command) for command in commands for name in "ab"]
+
+
+def test_all_machines_stand_still_during_a_save():
+    """No machine is saved before all have stopped, and none continues before all are
+    saved. An older state of that name is removed first."""
+    log = []
+    saved.save(two(log), "one")
+    assert log == each("stop", "snapshot-save", "cont")
+    log.clear()
+    saved.save(two(log, "one"), "one")
+    assert log == each("stop", "snapshot-delete", "snapshot-save", "cont")
+
+
+def test_machines_continue_after_a_save_that_failed():
+    """One machine cannot be saved. The error names it, and all continue."""
+    log = []
+    with pytest.raises(LabError, match="b: broken"):
+        saved.save(two(log, fails="snapshot-save"), "one")
+    assert log[-2:] == each("cont")
+
+
+def test_frames_under_way_are_discarded_before_a_load():
+    """All links go down while the machines still run, and go up after all are loaded. The
+    load waits until the relay passes no more frames."""
+    log, relay = [], FakeRelay()
+    saved.load(two(log, "one"), "one", relay)
+    assert log == each("down", "stop", "snapshot-load", "up", "cont")
+    assert relay.asked == 4
+
+
+def test_machines_stay_paused_after_a_load_that_failed():
+    """One of two machines goes back. They do not run, because connections between them
+    would lose data."""
+    log = []
+    with pytest.raises(LabError, match="b: broken. The machines no longer fit together"):
+        saved.load(two(log, "one", fails="snapshot-load"), "one")
+    assert log == each("down", "stop", "snapshot-load")
+
+
+@pytest.mark.parametrize("rules, states, words", (
+    ("", ("one", "two"), "a has no snapshot three: one, two"),
+    ("", (), "a has no snapshot three: none"),
+    ("id=1 at=tx do=delay delay-ns=5", ("three",), "a rule of the wire delays frames"),
+))
+def test_impossible_loads_change_nothing(rules, states, words):
+    log = []
+    with pytest.raises(LabError, match=words):
+        saved.load(two(log, *states), "three", FakeRelay(rules))
+    assert not log
