@@ -195,7 +195,7 @@ def suites(quick):
         "lab": lab_tests("action", "command", "hostile", "meeting", "outside", "root",
                          "relay", "saved", "shared", "snapshots"),
         "lab-vm": lab_tests("machines", "lessons", "readme", "checkout",
-                            limit=1500),
+                            limit=2400),
         "many": lab_tests("many", limit=7200),
         "trees": lab_tests("trees"),
         **{f"vm-{arch.name}": vm_tests(

@@ -24,7 +24,7 @@ _fakernic_lab()
     --ready) COMPREPLY=($(compgen -W "auto now cm" -- "$cur")); return ;;
     esac
     case $action in
-    "") offered="run up exec shell ssh console show fault snapshot timeline doctor status down --help --version" ;;
+    "") offered="run up exec shell ssh console show fault snapshot migrate timeline doctor status down --help --version" ;;
     run) offered="$machines --ready --until --timeout -t --tty --junit --expect --" ;;
     up) offered=$machines ;;
     exec) offered="node1 node2 node3 all --timeout --expect --help --" ;;
@@ -36,7 +36,7 @@ _fakernic_lab()
                 cq eq faults recorder recorder-now --json --device --from --count --help"
         fi ;;
     timeline) offered="--out --lost --partial --help"; [[ $cur == -* ]] || _filedir ;;
-    shell | ssh | console) offered="node1 node2 node3 --help" ;;
+    migrate | shell | ssh | console) offered="node1 node2 node3 --help" ;;
     snapshot) offered="save load --help" ;;
     fault) offered="node1 node2 node3 wire --help" ;;
     *) offered="--help" ;;

@@ -103,10 +103,10 @@ def test_misuse_is_refused_in_one_line(tmp_path, words):
 
 
 @pytest.mark.parametrize("action", ("exec", "shell", "console", "show",
-                                    "snapshot", "status", "down"))
+                                    "snapshot", "migrate", "status", "down"))
 def test_commands_without_machines_are_refused(tmp_path, action):
     words = {"exec": ["node1", "--", "true"], "show": ["node1", "qps"],
-             "snapshot": ["save", "now"]}.get(action, [])
+             "snapshot": ["save", "now"], "migrate": ["node1"]}.get(action, [])
     result = fakernic_lab(tmp_path, action, *words)
     assert result.returncode == CANNOT
     assert "no machines are up: 'fakernic-lab up'" in result.stderr
@@ -199,7 +199,8 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 @pytest.mark.parametrize("words, offered", (
     ("", {"run", "up", "exec", "shell", "ssh", "console", "show", "fault",
-          "snapshot", "timeline", "doctor", "status", "down", "--help", "--version"}),
+          "snapshot", "migrate", "timeline", "doctor", "status", "down", "--help",
+          "--version"}),
     ("ru", {"run"}), ("run --lo", {"--loss"}),
     ("run --link ", {"netdev", "shared"}), ("up --j", {""}),
     ("run --j", {"--junit"}), ("show node1 sr", {"srqs", "srq"}),

@@ -277,6 +277,41 @@ def test_connection_goes_back_in_time(tmp_path):
         do("down")
 
 
+def test_machine_moves_with_its_connection(tmp_path):
+    """Both machines migrate, each of them twice, while a connection carries data. Then the
+    folder is mounted again, and 'down' ends all QEMUs."""
+    def do(*words):
+        result = fakernic_lab(tmp_path, *words)
+        assert result.returncode == 0, result
+        return result.stdout
+    try:
+        do("up", "--link", "shared")
+        do("exec", "node1", "--", SERVES)
+        do("exec", "node2", "--", PINGS)
+        for node in ("node2", "node1", "node2", "node1"):
+            do("exec", "node2", "--", CONTINUES)
+            assert re.fullmatch(rf"{node} stood still for \d+ ms\n", do("migrate", node))
+            do("exec", node, "--", "ls -d /work/fakernic-lab.up")
+        do("exec", "node2", "--", CONTINUES)
+        assert do("status").count(" up ") == 2
+    finally:
+        do("down")
+    left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, check=False)
+    assert left.stdout == b"", left
+
+
+def test_machine_on_a_stream_does_not_move(tmp_path):
+    """Two machines on a stream stay where they are, and one line says why."""
+    try:
+        assert fakernic_lab(tmp_path, "up").returncode == 0
+        result = fakernic_lab(tmp_path, "migrate", "node1")
+        assert result.returncode == CANNOT, result
+        assert "--link shared" in result.stderr, result
+        assert fakernic_lab(tmp_path, "exec", "all", "--", "true").returncode == 0
+    finally:
+        fakernic_lab(tmp_path, "down")
+
+
 def test_machines_with_a_timeline_do_not_go_back(tmp_path):
     """The records of devices cannot go back, and one line says so."""
     try:

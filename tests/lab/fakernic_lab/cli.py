@@ -375,6 +375,10 @@ def build_parser():
         "Their connections to each other continue.")
     saves.add_argument("what", choices=("save", "load"))
     saves.add_argument("name", metavar="NAME", type=snapshot_name)
+    moves = commands.add_parser(
+        "migrate", help="move a running machine to another QEMU", description="Moves a "
+        "running machine to another QEMU on this host. Its connections continue.")
+    moves.add_argument("node", metavar="NODE")
     commands.add_parser("doctor", help="show what this computer offers", description=
                         "Shows what machines need, whether this computer has it, "
                         "and what to do. The exit code is 125 if machines cannot run.")
@@ -617,7 +621,7 @@ def up(options):
 ACTIONS = {"run": run, "up": up, "exec": stay.execute, "shell": stay.shell,
            "ssh": stay.shell, "console": stay.console, "show": show.show,
            "fault": stay.fault, "timeline": timeline, "status": stay.status,
-           "snapshot": saved.snapshot,
+           "snapshot": saved.snapshot, "migrate": stay.migrate,
            "doctor": doctor.doctor, "down": stay.down}
 
 

@@ -8,6 +8,7 @@ as open files.
 
 import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,12 @@ from .qmp import QMP
 
 PORT_NAME = "org.fakernic.lab."
 QEMU_START_S = 30
+# From the begin of a migration to the start of the machine in the other QEMU.
+MOVES_S = 300
+ANSWERS_S = 60
+# The time for which a machine may stand still then, in milliseconds. Its peers repeat
+# their requests for two seconds (timeout 14, retry_cnt 7).
+STANDSTILL_MS = 500
 # A root port's window for the BARs of 127 VFs, or of a card that is plugged in after the
 # boot. Firmware does not reserve one of that size.
 WINDOW = ",pref64-reserve=64M"
@@ -116,6 +123,16 @@ def socket_arguments(kind, name, path, log=None):
                                        else ""), *kind]
 
 
+def end_process(process, pid):
+    """Kills a QEMU: a child of this process, or else the process PID, if any."""
+    if process:
+        process.kill()
+        process.wait()
+    elif pid:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
 class Machine:
     """A guest with any number of network devices.
 
@@ -187,8 +204,8 @@ class Machine:
         self.monitor = None
 
     @classmethod
-    def running(cls, name, directory, sockets, pid, stamped=False):
-        """The Machine for a QEMU that another process has started."""
+    def running(cls, name, directory, sockets, pid, stamped=False, command=()):
+        """The Machine for a QEMU that another process has started with this COMMAND."""
         self = cls.__new__(cls)
         self.name, self.directory = name, Path(directory)
         self.sockets, self.stays = Path(sockets), True
@@ -196,6 +213,7 @@ class Machine:
         self.attach(self.directory, self.sockets, stamped)
         self.process = self.exitcode = None
         self.started_pid = pid
+        self.command, self.keeps = list(command), []
         return self
 
     patience = 1                # factor for the time limits of its commands
@@ -343,12 +361,7 @@ class Machine:
         """Kill QEMU. A guest has no data that needs an orderly shutdown."""
         self.guest.close()
         self.close_monitor()
-        if self.process:
-            self.process.kill()
-            self.process.wait()
-        elif self.is_running():
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(self.pid, signal.SIGKILL)
+        end_process(self.process, self.started_pid if self.is_running() else None)
         shutil.rmtree(self.sockets, ignore_errors=True)
 
     def qemu_log(self, last=0):
@@ -389,6 +402,111 @@ class Machine:
         trouble = self.console.trouble()
         if trouble:
             raise GuestCrashed(f"the kernel of {self.name} complains:\n{trouble}")
+
+    # ---- migration ---------------------------------------------------------
+
+    def move(self):
+        """Migrates the running machine to another QEMU on this host, which takes the place
+        of this one. It has the same files and another folder of sockets. Commands that the
+        guest's agent has started end. Returns the milliseconds for which the machine
+        stood still. If it fails the machine stays, and LabError says why."""
+        if "-incoming" in self.command:
+            raise LabError(f"{self.name} has got its card by hot-plug: start it without "
+                           "--snapshot")
+        self.guest.close()
+        self.close_monitor()
+        source = QMP(self.sockets / "qmp")
+        old = {name: getattr(self, name) for name in
+               ("command", "sockets", "process", "started_pid")}
+        try:
+            self.start_target()
+            found = self.transfer(source)
+        except (LabError, GuestCrashed, QMPError, OSError) as error:
+            self.stop_target(old)
+            with suppress(QMPError, OSError):
+                source.cmd("cont")
+            raise LabError(f"{self.name} cannot migrate: {error}") from error
+        finally:
+            source.close()
+        self.command = self.command[:-2]
+        end_process(old["process"], old["started_pid"])
+        shutil.rmtree(old["sockets"], ignore_errors=True)
+        self.await_agent()
+        return found.get("downtime", 0)
+
+    def await_agent(self):
+        deadline = time.monotonic() + ANSWERS_S
+        while not self.guest.answers(1):
+            self.assert_alive()
+            if time.monotonic() > deadline:
+                raise GuestTimeout(f"{self.name} has migrated, but its agent does not "
+                                   f"answer within {ANSWERS_S} s")
+
+    def reopen(self, names):
+        """Opens the files of a QEMU that another process has started, for the next one.
+        NAMES: file -> the name by which its command line has it."""
+        for file in names:
+            self.files[file] = open(
+                os.open(file, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC,
+                        dir_fd=self.folder.fd), "r+b", buffering=0)
+        new = {name: name_of(self.files[file]) for file, name in names.items()}
+        known = re.compile(f"({'|'.join(map(re.escape, new))})(?!\\d)")
+        self.command = [known.sub(lambda found: new[found[1]], word)
+                        for word in self.command]
+
+    def file_names(self):
+        """The NAMES for reopen()."""
+        return {name: name_of(file) for name, file in self.files.items()}
+
+    def start_target(self):
+        """Starts a QEMU that waits for the state of this machine."""
+        name = self.sockets.name
+        sockets = self.sockets.with_name(name[:-1] if name.endswith("+") else f"{name}+")
+        shutil.rmtree(sockets, ignore_errors=True)
+        sockets.mkdir(mode=0o700)
+        before, after = (f"{escaped(folder)}/" for folder in (self.sockets, sockets))
+        self.command = [*(word.replace(before, after) for word in self.command),
+                        "-incoming", "defer"]
+        self.use_sockets(sockets)
+        self.spawn()
+        self.await_monitor()
+        self.qmp("migrate-incoming", uri=f"unix:{sockets}/state")
+
+    def use_sockets(self, sockets):
+        self.sockets = sockets
+        self.guest.ports = [sockets / f"agent{number}" for number in range(PORTS)]
+
+    def transfer(self, source):
+        """Sends the state from the QEMU of the monitor SOURCE. Returns what that knows."""
+        source.cmd("migrate-set-parameters", {
+            "max-bandwidth": 1 << 40, "downtime-limit": STANDSTILL_MS})
+        source.cmd("migrate", {"uri": f"unix:{self.sockets}/state"})
+        deadline = time.monotonic() + MOVES_S
+        while True:
+            found = source.cmd("query-migrate")
+            status = found.get("status")
+            if status == "failed":
+                raise LabError(found.get("error-desc", "the migration failed"))
+            if (status == "completed" and
+                    self.qmp("query-status")["status"] != "inmigrate"):
+                return found
+            self.assert_alive()
+            if time.monotonic() > deadline:
+                source.cmd("migrate_cancel")
+                raise LabError(f"it takes more than {MOVES_S} s")
+            time.sleep(0.01)
+
+    def stop_target(self, old):
+        """Ends the QEMU that was to take over, and goes back to the OLD one."""
+        self.close_monitor()
+        if self.process is not old["process"]:
+            end_process(self.process, None)
+        if self.sockets != old["sockets"]:
+            shutil.rmtree(self.sockets, ignore_errors=True)
+        for name, value in old.items():
+            setattr(self, name, value)
+        self.use_sockets(self.sockets)
+        self.exitcode = None
 
     # ---- QEMU's side -------------------------------------------------------
 

@@ -181,18 +181,19 @@ def require_fit(lab):
         raise LabError("machines of an --image have a disk, which is not saved")
 
 
-def remount(lab):
-    for node in lab.nodes:
+def remount(nodes):
+    for node in nodes:
         node.guest.check(REMOUNT)
 
 
-def unmount(lab):
+def unmount(nodes):
+    """Takes the mounted folders from the guests. Raises LabError if programs use one."""
     try:
-        for node in lab.nodes:
+        for node in nodes:
             node.guest.check(UNMOUNT)
             node.guest.close()
     except CommandFailed as error:
-        remount(lab)
+        remount(nodes)
         raise LabError(f"programs of {node.name} use a mounted folder: end them, or "
                        "start them after 'cd /'") from error
 
@@ -205,16 +206,16 @@ def snapshot(options):
     vms = [node.vm for node in lab.nodes]
     try:
         if options.what == "save":
-            unmount(lab)
+            unmount(lab.nodes)
             try:
                 save(vms, options.name)
             finally:
-                remount(lab)
+                remount(lab.nodes)
         else:
             for node in lab.nodes:
                 node.guest.close()
             load(vms, options.name, lab.relay)
-            remount(lab)
+            remount(lab.nodes)
             for vm in vms:
                 vm.console.forget()
     except QMPError as error:

@@ -17,13 +17,13 @@ import stat
 import sys
 import termios
 import tty
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from . import captures, launch, places, recordings
 from .cards import Cards
 from .errors import LabError
-from .lab import Lab, Node
+from .lab import MARK, Lab, Node, open_mark
 from .machine import Machine
 from .meeting import Meeting
 from .net import mac
@@ -153,13 +153,19 @@ def described(lab, ready):
             "relay": lab.relay.pid if lab.relay else None,
             "linked": isinstance(lab.relay, Cards), "captured": lab.captured,
             "shell": lab.shell,
-            "nodes": [{"name": node.name, "number": number, "pid": node.vm.pid,
+            "nodes": [{"name": node.name, "number": number,
                        "directory": str(node.vm.directory), "work": node.work,
-                       "stamped": node.vm.console.stamped,
+                       "stamped": node.vm.console.stamped, **described_process(node.vm),
                        "ibdev": node.port.ibdev if ready else "",
                        "ipv6": ready and 6 in node.port.families,
                        "netdev": node.port.netdev if ready else ""}
                       for number, node in zip(lab.numbers, lab.nodes)]}
+
+
+def described_process(vm):
+    """What is known of the QEMU of a machine."""
+    return {"pid": vm.pid, "sockets": vm.sockets.name, "command": vm.command,
+            "files": vm.file_names()}
 
 
 # ---- machines that are up ------------------------------------------------------
@@ -177,8 +183,9 @@ class Running:
         self.nodes, self.meeting = [], None
         for item in state["nodes"]:
             machine = Machine.running(item["name"], item["directory"],
-                                      folder() / item["name"], item["pid"],
-                                      item["stamped"])
+                                      folder() / item.get("sockets", item["name"]),
+                                      item["pid"], item["stamped"],
+                                      item.get("command", ()))
             node = Node(self, machine)
             node.port = Port(machine, item["number"], item["ibdev"],
                              item["netdev"], item.get("ipv6", True))
@@ -373,6 +380,48 @@ def fault(options):
         print(node.faults("; ".join(options.rule)), end="")
     except QMPError as error:
         raise LabError(str(error)) from error
+    return 0
+
+
+def require_movable(lab):
+    """Raises LabError if machines cannot migrate, because of what they are joined by, or of
+    the files that their QEMUs write."""
+    if lab.record:
+        raise LabError("a device that migrates would begin another record: start the "
+                       "machines without --timeline")
+    if lab.captured:
+        raise LabError("a capture of a card ends with its QEMU: start the machines "
+                       "without --pcap")
+    if not lab.relay:
+        raise LabError("a stream between two QEMUs has no place for a third one: start "
+                       "the machines with --link shared, or with --pcap FILE")
+    if any(node.vm.console.stamped for node in lab.nodes):
+        raise LabError("two QEMUs cannot have the disk of an --image")
+
+
+def migrate(options):
+    """migrate: move a running machine to another QEMU."""
+    from .saved import REMOUNT, unmount
+    lab = healthy()
+    node = lab.node(options.node)
+    require_movable(lab)
+    state = read_state()
+    item, = (item for item in state["nodes"] if item["name"] == node.name)
+    with alone(folder()), open(lab.out / MARK, "rb", opener=open_mark) as mark:
+        unmount([node])
+        try:
+            node.vm.reopen(item["files"])
+            node.vm.keeps = [mark]
+            took = node.vm.move()
+            # The last QEMU of the machines that is not from here may hold the lock.
+            with suppress(BlockingIOError):
+                fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            item.update(described_process(node.vm))
+            write_state(state)
+        finally:
+            node.guest.check(REMOUNT)
+    node.vm.close_monitor()
+    print(f"{node.name} stood still for {took} ms")
     return 0
 
 
