@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Live migration under load, and snapshots. A guest moves between two QEMUs while programs
+in it and in its peer transfer data and compare it."""
+
+import re
+import statistics
+import time
+
+import pytest
+
+from fakernic_test import rdma      # first: it sets the path of fakernic_lab
+from fakernic_test.traffic import Detached, across
+from fakernic_lab import saved
+from fakernic_lab.errors import LabError
+
+RELAYED = pytest.mark.guests(relay=True)
+TOGETHER = pytest.mark.guests(relay=True, snapshot_qps="keep")
+LIMIT_S = 600
+MOVES, MOVES_LONG = 3, 20
+# More than any test needs. The test ends the programs.
+ENDLESS = 1000000
+# How much longer a guest may stand still than the limit given to QEMU, which estimates.
+SLACK_MS = 1500
+
+
+# ---- programs that outlive a move --------------------------------------------------
+
+def pair(server, client, at_server, at_client, listens):
+    """Jobs of a server and its client, which the agents do not know."""
+    jobs = [Detached(server.guest, f"exec {at_server}", LIMIT_S)]
+    server.guest.check(f"for i in $(seq 300); do {listens} && exit; sleep 0.1; done; "
+                       "exit 1", 60)
+    jobs.append(Detached(client.guest, f"exec {at_client}", LIMIT_S))
+    return jobs
+
+
+def verify(kind, server, client):
+    """Both sides compare all memory after each batch of operations."""
+    common = f"rdma_verify -t {kind} -n {ENDLESS} -g "
+    return pair(server, client, f"{common}{server.gid_index()}",
+                f"{common}{client.gid_index()} {server.ip4}",
+                rdma.LISTENS_TCP.format(port=18601))
+
+
+def rping(server, client):
+    common = f"rping -V -S 4000 -C {ENDLESS} -a {server.ip4}"
+    return pair(server, client, f"{common} -s", f"{common} -c", rdma.LISTENS_CM)
+
+
+def ring(server, client, size):
+    """The client writes to SIZE MiB of the server, until it gets SIGUSR1."""
+    jobs = pair(server, client, f"rdma_ring {size}", f"rdma_ring {size} {server.ip4}",
+                rdma.LISTENS_TCP.format(port=18602))
+    client.guest.check(f"until grep -q connected {jobs[1].file}.out; do sleep 0.1; done")
+    return jobs
+
+
+def written(port):
+    """The bytes that the port has sent or received as packets of RDMA."""
+    counters = port.counters()
+    return counters["tx_roce"] + counters["rx_roce"]
+
+
+def progresses(port):
+    """Waits until RDMA packets pass again."""
+    before = written(port)
+    deadline = time.monotonic() + 60
+    while written(port) < before + 20:
+        assert time.monotonic() < deadline, "no packet passes"
+        time.sleep(0.1)
+
+
+def end_all(jobs):
+    for job in jobs:
+        result = job.wait()
+        assert result.ok and not rdma.WRONG_DATA.search(result.out), result
+
+
+def end_endless(ports, jobs, program):
+    """Ends programs that still run. They have found no wrong byte."""
+    assert all(job.poll() is None for job in jobs), [job.poll() for job in jobs]
+    for port in ports:
+        port.guest.check(f"pkill -x {program} || true")
+    for job in jobs:
+        result = job.wait()
+        assert not re.search("wrong|mismatch|invalid data", result.out), result
+
+
+def moves_under(ports, jobs, count):
+    """Moves the guests in turn while the JOBS are at work. Returns the times in ms for which
+    they stood still."""
+    times = []
+    for number in range(count):
+        progresses(ports[0])
+        assert all(job.poll() is None for job in jobs), [job.poll() for job in jobs]
+        times.append(ports[number % 2].vm.move())
+    progresses(ports[0])
+    print(f"stood still for {times} ms, median {statistics.median(times)}")
+    assert statistics.median(times) < 500 + SLACK_MS, times
+    return times
+
+
+# ---- live migration (D4) -----------------------------------------------------------
+
+@RELAYED
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", ("rc", "srq"))
+def test_guests_move_under_verified_traffic(ports, kind):
+    """Every operation of RC, and every byte, while both guests move in turn."""
+    jobs = verify(kind, *ports)
+    moves_under(ports, jobs, MOVES)
+    end_endless(ports, jobs, "rdma_verify")
+
+
+@RELAYED
+@pytest.mark.timeout(900)
+def test_guests_move_under_bandwidth(ports):
+    """ib_write_bw runs for its time, while both guests move in turn."""
+    jobs = across(*ports, 60)
+    progresses(ports[0])
+    for port in ports:
+        port.vm.move()
+        progresses(ports[0])
+    end_all(jobs)
+
+
+@RELAYED
+@pytest.mark.timeout(900)
+def test_guests_move_under_rping(ports):
+    """A connection of rdma_cm continues, and its data is right."""
+    jobs = rping(*ports)
+    moves_under(ports, jobs, MOVES)
+    end_endless(ports, jobs, "rping")
+
+
+@RELAYED
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("kind", ("rc", "srq"))
+def test_guests_move_twenty_times(ports, rounds, kind):
+    """As above, with twenty moves."""
+    jobs = verify(kind, *ports)
+    moves_under(ports, jobs, rounds(MOVES_LONG))
+    end_endless(ports, jobs, "rdma_verify")
+
+
+# ---- dirty pages (D5) --------------------------------------------------------------
+
+def moved_with_dirty_pages(ports, size, warm_s):
+    """The peer writes to SIZE MiB of a guest while it moves, and stops right after. Each
+    block has the number of its last write."""
+    server, client = ports
+    jobs = ring(server, client, size)
+    time.sleep(warm_s)
+    server.vm.move()
+    client.guest.check("pkill -USR1 -x rdma_ring")
+    end_all(jobs)
+    blocks = int(re.search(r"(\d+) blocks", jobs[1].wait().out)[1])
+    assert blocks > 0
+    return blocks
+
+
+@RELAYED
+@pytest.mark.timeout(600)
+def test_memory_that_a_peer_writes_moves(ports):
+    """No write is lost that the peer made during the migration."""
+    moved_with_dirty_pages(ports, 64, 3)
+
+
+@RELAYED
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_256_mib_that_a_peer_writes_move(ports, rounds):
+    """256 MiB, twenty times."""
+    for _ in range(rounds(MOVES_LONG)):
+        moved_with_dirty_pages(ports, 256, 10)
+
+
+# ---- snapshots (D6) ----------------------------------------------------------------
+
+def loopback(port):
+    """A pingpong of a port with itself that does not end soon."""
+    common = f"ibv_rc_pingpong -d {port.ibdev} -g {port.gid_index()} -c -n {ENDLESS}"
+    return pair(port, port, common, f"{common} 127.0.0.1",
+                rdma.LISTENS_TCP.format(port=18515))
+
+
+def await_words(port, job, words):
+    port.guest.check(f"for i in $(seq 300); do grep -q '{words}' {job.file}.out && exit; "
+                     f"sleep 0.1; done; cat {job.file}.out; exit 1", 60)
+
+
+@pytest.mark.guests(count=1)
+def test_loopback_continues_after_loadvm(ports):
+    """A connection of a port with itself goes on from the snapshot, three times."""
+    port, = ports
+    jobs = loopback(port)
+    progresses(port)
+    port.guest.close()
+    saved.save([port.vm], "loop")
+    for _ in range(3):
+        port.guest.check("touch /tmp/later")
+        port.guest.close()
+        saved.load([port.vm], "loop")
+        port.guest.check("[ ! -e /tmp/later ]")
+        progresses(port)
+    end_endless(ports, jobs, "ibv_rc_pingpong")
+
+
+@RELAYED
+def test_foreign_connection_ends_after_loadvm(ports):
+    """Only one of two guests goes back in time. Its connection to the other one ends with
+    an error, and not with data that is lost in silence."""
+    server, client = ports
+    jobs = rping(server, client)
+    progresses(client)
+    client.guest.close()
+    saved.save([client.vm], "alone")
+    progresses(client)
+    client.guest.close()
+    saved.load([client.vm], "alone")
+    await_words(client, jobs[1], "status 5\\|WR_FLUSH\\|flushed\\|cq completion failed")
+    client.guest.check("pkill -x rping || true")
+    server.guest.check("pkill -x rping || true")
+    # The cards work: new connections can be made.
+    rdma.pingpong("rc", server, client, "-n 50").check()
+
+
+@TOGETHER
+@pytest.mark.timeout(900)
+def test_pair_goes_back_together(ports, lab, rounds):
+    """Two guests go back in time together. No frame of the other future is accepted: all
+    operations continue, and every byte is right."""
+    vms = [port.vm for port in ports]
+    jobs = verify("rc", *ports)
+    progresses(ports[0])
+    for port in ports:
+        port.guest.close()
+    saved.save(vms, "both")
+    for _ in range(rounds(3)):
+        progresses(ports[0])
+        for port in ports:
+            port.guest.close()
+        saved.load(vms, "both", lab.relay)
+        progresses(ports[0])
+    end_endless(ports, jobs, "rdma_verify")
+
+
+# ---- refusals (D7) -----------------------------------------------------------------
+
+@RELAYED
+def test_guest_with_fault_rules_stays(ports):
+    """A migration that the device refuses leaves the guest and its traffic as they are."""
+    vm = ports[0].vm
+    jobs = verify("rc", *ports)
+    vm.qmp("qom-set", path="/machine/peripheral/nic0", property="x-fault",
+           value="id=mine at=tx do=count times=0")
+    with pytest.raises(LabError, match="cannot migrate"):
+        vm.move()
+    progresses(ports[0])
+    vm.qmp("qom-set", path="/machine/peripheral/nic0", property="x-fault",
+           value="remove=all")
+    vm.move()
+    progresses(ports[0])
+    end_endless(ports, jobs, "rdma_verify")
