@@ -3,7 +3,8 @@
  * Migration and snapshots. The saved state begins with the properties, which
  * must be the same on both sides, so that a refusal names the cause. PCI
  * configuration, MSI-X and registers follow as fields that QEMU moves, then the
- * objects and the engine as one stream (save_objects.c, ../roce/save.c).
+ * objects, the engine and the fault rules as one stream (save_objects.c,
+ * ../roce/save.c, fault/save.c).
  * Device memory is a RAM block, which QEMU moves itself.
  *
  * The VM is stopped during a save, and guest memory has been saved already. So
@@ -28,7 +29,8 @@
 #include "save.h"
 #include "save_objects.h"
 #include "state.h"
-#include "fault/gate.h"
+#include "fault/release.h"
+#include "fault/save.h"
 #include "../roce/stream.h"
 
 /* ---- properties ---------------------------------------------------------- */
@@ -122,17 +124,32 @@ static bool save_read(void *f, void *bytes, size_t size)
            !qemu_file_get_error(f);
 }
 
+/* A fault rule has stopped the device. */
+static void save_stopped(RoceStream *s, FakernicState *d)
+{
+    const unsigned reasons = FAKERNIC_HELD_FAULT | FAKERNIC_HELD_DEAD;
+    uint32_t held = d->held & reasons;
+
+    ROCE_FIELD(s, held);
+    ROCE_CHECK(s, !(held & ~reasons), "reason of a stop");
+    if (s->loads && !s->failed) {
+        fakernic_hold(d, held, true);
+    }
+}
+
 static int save_stream_put(QEMUFile *f, void *pv, size_t size,
                            const VMStateField *field, JSONWriter *desc)
 {
     FakernicState *s = pv;
     RoceStream stream = { .write = save_write, .host = f };
 
-    if (s->saved.resetting) {
-        return 0;
+    if (!s->saved.resetting) {
+        fakernic_save_objects(&stream, s);
+        stream.failed = stream.failed || !roce_save(s->roce, save_write, f);
     }
-    fakernic_save_objects(&stream, s);
-    return roce_save(s->roce, save_write, f) ? 0 : -EIO;
+    fakernic_fault_save(&stream, s);
+    save_stopped(&stream, s);
+    return stream.failed ? -EIO : 0;
 }
 
 /* A reset that is due, or still frees objects, completes. */
@@ -153,15 +170,18 @@ static int save_stream_get(QEMUFile *f, void *pv, size_t size,
         .loads = true, .read = save_read, .host = f, .error = error,
     };
 
-    if (s->saved.resetting) {
-        return 0;
+    if (!s->saved.resetting) {
+        fakernic_save_objects(&stream, s);
+        if (!stream.failed) {
+            stream.failed = !roce_load(s->roce, save_read, f, error);
+        }
+        if (!stream.failed) {
+            fakernic_save_compare(&stream, s);
+        }
     }
-    fakernic_save_objects(&stream, s);
     if (!stream.failed) {
-        stream.failed = !roce_load(s->roce, save_read, f, error);
-    }
-    if (!stream.failed) {
-        fakernic_save_compare(&stream, s);
+        fakernic_fault_save(&stream, s);
+        save_stopped(&stream, s);
     }
     if (stream.failed) {
         error_report("%s: the saved state cannot be loaded: %s", s->name,
@@ -187,7 +207,7 @@ static const char *save_obstacle(const FakernicState *s)
     if (s->card) {
         return "property 'vfs' is set, and virtual functions are not saved";
     }
-    return fakernic_gate_unsaved(s);
+    return fakernic_fault_unsaved(s);
 }
 
 static int fakernic_save_begin(void *opaque)
@@ -275,6 +295,7 @@ static int fakernic_load_end(void *opaque, int version)
                        g_strcmp0(s->snapshot_qps, "keep") ? 1 : 0;
     fakernic_configured(s);
     fakernic_kick(s);
+    fakernic_thaw(s);
     return 0;
 }
 

@@ -22,7 +22,6 @@
 #include "queue/ring.h"
 #include "queue/sq.h"
 #include "state.h"
-#include "fault/gate.h"
 #include "../roce/stream.h"
 
 /* ---- tables -------------------------------------------------------------- */
@@ -257,9 +256,6 @@ static void save_eq_object(RoceStream *s, FakernicState *d, void *object,
     ROCE_DERIVED(eq->late);
     ROCE_CHECK(s, eq->vector < d->vectors, "vector");
     ROCE_CHECK(s, eq->pi - eq->ci <= eq->ring.depth, "index");
-    if (s->loads && !s->failed && eq->stalled_until) {
-        fakernic_gate_retry_eq(d, id, eq->stalled_until);
-    }
 }
 
 static void save_cq_object(RoceStream *s, FakernicState *d, void *object,
@@ -333,7 +329,7 @@ static void save_srq_object(RoceStream *s, FakernicState *d, void *object,
     save_ring(s, d, &srq->ring, &save_rq);
     ROCE_FIELD(s, srq->pi);
     ROCE_FIELD(s, srq->ci);
-    ROCE_DERIVED(srq->waits);           /* of a fault rule */
+    roce_stream_time(s, &srq->waits);
     ROCE_FIELD(s, srq->limit);
     ROCE_FIELD(s, srq->pdn);
     ROCE_FIELD(s, srq->xrcdn);
@@ -461,8 +457,8 @@ static void save_qp_queues(RoceStream *s, FakernicState *d, FakernicQp *qp)
     ROCE_FIELD(s, qp->sq_ci);
     ROCE_FIELD(s, qp->rq_pi);
     ROCE_FIELD(s, qp->rq_ci);
-    ROCE_DERIVED(qp->sq_waits);         /* of a fault rule */
-    ROCE_DERIVED(qp->rq_waits);
+    roce_stream_time(s, &qp->sq_waits);
+    roce_stream_time(s, &qp->rq_waits);
     ROCE_FIELD(s, qp->sq_unreadable);
     roce_stream_time(s, &qp->sq_sleeps_at);
     ROCE_DERIVED(qp->sq_awake);         /* save_awake() */

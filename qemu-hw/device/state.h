@@ -20,7 +20,8 @@
  *     bar.c                       registers and doorbells
  *     cmd/cmdq.c  life.c          commands; fatal errors and reset
  *     cmd/[a-z]*.c  objects.c     one command each; all objects together
- *     save_objects.c              all objects as a stream of bytes
+ *     save_objects.c  fault/save.c
+ *                                 objects and fault rules as a stream of bytes
  *     watch/objects.c  watch/rings.c  watch/json.c  watch/stats.c
  *                                 show the device's state to tools and tests
  *     port/port.c  port/flow.c  port/rss.c

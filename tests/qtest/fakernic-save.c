@@ -551,19 +551,115 @@ static void test_wq_of_wrong_type(Rig *r)
     saved_refused(r, &saved);
 }
 
-/* Fault rules are not saved. The source says so, and continues. */
-static void test_fault_rules(Rig *r)
+/* ---- fault rules --------------------------------------------------------- */
+
+static void fault_add(Rig *r, const char *rules)
 {
     qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
                                        " 'path': 'nic0', 'property': 'x-fault',"
-                                       " 'value': 'at=rx do=drop' } }");
-    g_assert_false(save_to(&r->m, "exec:cat >/dev/null"));
-    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
-    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
-        " 'path': 'nic0', 'property': 'x-fault', 'value': 'remove=all' } }");
-    rig_move(r);
-    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+                                       " 'value': %s } }", rules);
 }
+
+/* The text of the device's rules has these words. */
+static void fault_has(Rig *r, const char *words)
+{
+    QDict *answer = qtest_qmp(r->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
+                              " 'path': 'nic0', 'property': 'x-fault' } }");
+
+    g_test_message("%s", qdict_get_str(answer, "return"));
+    g_assert_nonnull(strstr(qdict_get_str(answer, "return"), words));
+    qobject_unref(answer);
+}
+
+static void assert_no_cqe(Rig *r)
+{
+    struct fakernic_cqe cqe;
+
+    g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
+}
+
+/* A rule moves with its counters: only the second WRITE is dropped, and comes
+ * again after a timeout. */
+static void test_fault_rules(Rig *r)
+{
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
+
+    fault_add(r, "id=one at=rx opcode=rc-write-only nth=2 do=drop");
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    rig_move(r);
+    fault_has(r, "matches=1 hits=0");
+    POST(r, wqe);
+    assert_no_cqe(r);
+    qtest_clock_step(r->m.qts, 1000000000);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    fault_has(r, " hits=1");
+}
+
+/* Rules that the destination has from its options are replaced. */
+static void test_fault_replaced(Rig *r)
+{
+    fault_add(r, "id=mine at=rx do=count");
+    save_move(&r->m, DEVICE ",id=nic0,x-fault='id=other at=tx do=drop'");
+    fault_has(r, "id=mine");
+}
+
+/* An item that a rule holds moves, and is released at its time. */
+static void fault_holds(Rig *r, const char *rule)
+{
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
+
+    fault_add(r, rule);
+    fill(&r->n, &r->s, 0, 8);
+    POST(r, wqe);
+    assert_no_cqe(r);
+    rig_move(r);
+    assert_no_cqe(r);
+    qtest_clock_step(r->m.qts, 5000000);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    assert_same(&r->n, &r->s, 0, 16384, 8);
+}
+
+static void test_held_doorbell(Rig *r)
+{
+    fault_holds(r, "at=doorbell number=0-7 do=delay delay-ns=1000000");
+}
+
+static void test_held_frame(Rig *r)
+{
+    fault_holds(r, "at=tx opcode=rc-write-only do=delay delay-ns=1000000");
+}
+
+static void test_held_completion(Rig *r)
+{
+    fault_holds(r, "at=cqe do=delay delay-ns=1000000");
+}
+
+static void test_stalled_queue(Rig *r)
+{
+    fault_holds(r, "at=send-wqe do=delay delay-ns=1000000");
+}
+
+static void test_frozen(Rig *r)
+{
+    fault_holds(r, "at=device do=freeze for-ns=1000000");
+}
+
+/* A freeze without an end ends when its rule is removed, after the move. */
+static void test_frozen_without_end(Rig *r)
+{
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
+
+    fault_add(r, "id=ice at=device do=freeze");
+    POST(r, wqe);
+    rig_move(r);
+    qtest_clock_step(r->m.qts, 5000000);
+    assert_no_cqe(r);
+    fault_add(r, "remove=ice");
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+}
+
+/* ---- failures ------------------------------------------------------------ */
 
 /* The other end fails: the source continues. */
 static void test_failed_target(Rig *r)
@@ -697,6 +793,13 @@ const FakernicTest fakernic_save_tests[] = {
     { "save/unlisted-flow-rule", READY(test_unlisted_flow_rule) },
     { "save/wq-of-wrong-type", PAIR(test_wq_of_wrong_type) },
     { "save/fault-rules", PAIR(test_fault_rules) },
+    { "save/fault-replaced", PAIR(test_fault_replaced) },
+    { "save/held-doorbell", PAIR(test_held_doorbell) },
+    { "save/held-frame", PAIR(test_held_frame) },
+    { "save/held-completion", PAIR(test_held_completion) },
+    { "save/stalled-queue", PAIR(test_stalled_queue) },
+    { "save/frozen", PAIR(test_frozen) },
+    { "save/frozen-without-end", PAIR(test_frozen_without_end) },
     { "save/failed-target", PAIR(test_failed_target) },
     { "save/snapshot", PAIR(test_snapshot) },
     { "save/snapshot-keep", ON(rig_keep, test_snapshot_keep) },

@@ -417,23 +417,6 @@ bool fakernic_fault_recv_wqe(FakernicState *s, RoceFaultSubject *subject,
            !fakernic_gate_drops(*hit);
 }
 
-/* ---- saving -------------------------------------------------------------- */
-
-/* Stalls of EQs do not count: a load sets them up again. */
-const char *fakernic_gate_unsaved(const FakernicState *s)
-{
-    if (s->faults.rules.count) {
-        return "fault rules are set; remove them first";
-    }
-    if (s->faults.held_count > s->faults.stalls) {
-        return "a fault rule holds items; wait until they are released";
-    }
-    if (s->held & (FAKERNIC_HELD_FAULT | FAKERNIC_HELD_DEAD)) {
-        return "a fault rule has stopped it; reset it first";
-    }
-    return NULL;
-}
-
 /* ---- events and interrupts ----------------------------------------------- */
 
 void fakernic_gate_retry_eq(FakernicState *s, uint32_t eqn, RoceTime until)

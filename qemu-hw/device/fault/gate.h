@@ -375,9 +375,6 @@ static inline void fakernic_gate_word(const FakernicHit *hit, uint64_t *word)
 void fakernic_gate_hold_doorbell(FakernicState *s, uint64_t offset,
                                  uint64_t word);
 
-/* Why the device cannot be saved now; NULL: it can. */
-const char *fakernic_gate_unsaved(const FakernicState *s);
-
 /* A turn flushes the EQ at 'until'. */
 void fakernic_gate_retry_eq(FakernicState *s, uint32_t eqn, RoceTime until);
 
