@@ -264,6 +264,16 @@ bool fakernic_card_set(FakernicCard *card, unsigned vport,
     return true;
 }
 
+void fakernic_card_load(FakernicCard *card, unsigned vport,
+                        const ESwitchSettings *settings,
+                        const uint64_t counters[FAKERNIC_VPORT_STAT_COUNT])
+{
+    card->depth++;              /* a change of the link calls back */
+    eswitch_load(card->eswitch, vport, settings, counters);
+    card->depth--;
+    fakernic_card_settle(card);
+}
+
 bool fakernic_card_mac(const FakernicState *s, uint8_t mac[6])
 {
     if (s->card) {

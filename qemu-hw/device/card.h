@@ -109,6 +109,14 @@ void fakernic_card_link_changed(FakernicCard *card);
 bool fakernic_card_set(FakernicCard *card, unsigned vport,
                        const ESwitchSettings *settings);
 
+/*
+ * Replaces the counters of a vport and, of a VF, the settings (else NULL) by
+ * those of a saved card.
+ */
+void fakernic_card_load(FakernicCard *card, unsigned vport,
+                        const ESwitchSettings *settings,
+                        const uint64_t counters[FAKERNIC_VPORT_STAT_COUNT]);
+
 /* vf_flags of QUERY_PORT; 0 in the PF. The function has a card. */
 uint32_t fakernic_card_flags(const FakernicState *s);
 

@@ -1032,7 +1032,6 @@ static void fakernic_function_class_init(ObjectClass *class,
     pc->revision = FAKERNIC_PCI_REVISION;
     pc->class_id = PCI_CLASS_NETWORK_ETHERNET;
     rc->phases.hold = fakernic_reset_hold;
-    dc->vmsd = &fakernic_vmstate;
     object_class_property_add_str(class, "x-recorder", fakernic_get_recorder,
                                   NULL);
     object_class_property_add_str(class, "x-recorder-now",
@@ -1057,6 +1056,7 @@ static void fakernic_class_init(ObjectClass *class, FakernicClassData *data)
     pc->exit = fakernic_exit;
     pc->device_id = FAKERNIC_PCI_DEVICE_ID;
     pc->subsystem_id = FAKERNIC_PCI_DEVICE_ID;
+    dc->vmsd = &fakernic_vmstate;
     dc->desc = "fakernic RoCEv2 network interface";
     device_class_set_props(dc, fakernic_properties);
     fakernic_describe_properties(class);
@@ -1072,7 +1072,7 @@ static void fakernic_vf_class_init(ObjectClass *class, FakernicClassData *data)
     pc->device_id = FAKERNIC_PCI_VF_DEVICE_ID;
     pc->subsystem_id = FAKERNIC_PCI_VF_DEVICE_ID;
     dc->desc = "fakernic virtual function";
-    /* The PF creates it. */
+    /* The PF creates it, and saves it. */
     dc->user_creatable = false;
 }
 

@@ -20,7 +20,9 @@
 #include "hw/pci/msix.h"
 #include "hw/pci/pcie_aer.h"
 #include "migration/qemu-file-types.h"
+#include "net/eth.h"
 #include "budget.h"
+#include "card.h"
 #include "clock.h"
 #include "compat.h"
 #include "life.h"
@@ -57,6 +59,7 @@ static const FakernicSaveProperty save_properties[] = {
     { SAVE_PROPERTY("speed-mbps", speed_mbps) },
     { SAVE_PROPERTY("dm-size", dm_size) },
     { SAVE_PROPERTY("dcqcn", dcqcn) },
+    { SAVE_PROPERTY("vfs", vfs) },
     { SAVE_PROPERTY("x-interface-version", interface_version),
       .may_grow = true },
 };
@@ -199,21 +202,127 @@ static const VMStateInfo save_info_stream = {
     .put = save_stream_put,
 };
 
-/* ---- before and after ---------------------------------------------------- */
+/* ---- virtual functions --------------------------------------------------- */
 
-/* Why the device cannot be saved; NULL: it can. */
-static const char *save_obstacle(const FakernicState *s)
+static bool save_vf_enabled(const FakernicState *s)
 {
-    if (s->card) {
-        return "property 'vfs' is set, and virtual functions are not saved";
-    }
-    return fakernic_fault_unsaved(s);
+    return s && s->nic && PCI_DEVICE(s)->enabled;
 }
+
+/* The virtual functions that are part of the state. */
+static void save_find_vfs(FakernicState *pf)
+{
+    for (unsigned vf = 0; vf < ARRAY_SIZE(pf->saved.vfs); vf++) {
+        FakernicState *s = pf->card ? pf->card->functions[vf + 1] : NULL;
+
+        pf->saved.vfs[vf] = save_vf_enabled(s) ? s : NULL;
+    }
+}
+
+static void save_settings(RoceStream *s, ESwitchSettings *set)
+{
+    roce_stream_bytes(s, set->mac, sizeof(set->mac));
+    ROCE_FIELD(s, set->vid);
+    ROCE_FIELD(s, set->vlan_proto);
+    ROCE_FIELD(s, set->qos);
+    ROCE_FIELD(s, set->link);
+    ROCE_FIELD(s, set->spoof_check);
+    ROCE_FIELD(s, set->trust);
+    ROCE_FIELD(s, set->rss_query);
+    ROCE_FIELD(s, set->min_mbps);
+    ROCE_FIELD(s, set->max_mbps);
+    ROCE_CHECK(s, !is_multicast_ether_addr(set->mac) &&
+                      set->vid <= ESWITCH_VID_MAX &&
+                      set->qos <= ESWITCH_QOS_MAX &&
+                      set->link <= FAKERNIC_VPORT_LINK_DISABLE &&
+                      (set->vlan_proto == ETH_P_VLAN ||
+                       set->vlan_proto == ETH_P_DVLAN), "settings of a vport");
+}
+
+static void save_vport(RoceStream *s, FakernicState *pf, unsigned vport)
+{
+    const bool is_vf = vport != ESWITCH_PF && vport != ESWITCH_UPLINK;
+    const ESwitch *sw = pf->card->eswitch;
+    ESwitchSettings settings = *eswitch_settings(sw, vport);
+    uint64_t counters[FAKERNIC_VPORT_STAT_COUNT];
+
+    s->object = "vport";
+    s->number = vport;
+    if (is_vf) {
+        save_settings(s, &settings);
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(counters); i++) {
+        counters[i] = eswitch_counter(sw, vport, i);
+        ROCE_FIELD(s, counters[i]);
+    }
+    if (s->loads && !s->failed) {
+        fakernic_card_load(pf->card, vport, is_vf ? &settings : NULL,
+                           counters);
+    }
+}
+
+/* The embedded switch, and the number of enabled virtual functions. */
+static void save_switch(RoceStream *s, FakernicState *pf)
+{
+    uint32_t enabled = 0, here;
+
+    save_find_vfs(pf);
+    for (unsigned vf = 0; vf < ARRAY_SIZE(pf->saved.vfs); vf++) {
+        enabled += pf->saved.vfs[vf] != NULL;
+    }
+    here = enabled;
+    ROCE_FIELD(s, enabled);
+    ROCE_CHECK(s, enabled == here, "number of virtual functions");
+    for (unsigned vport = 0; pf->card && vport <= pf->vfs; vport++) {
+        save_vport(s, pf, vport);
+    }
+    if (pf->card) {
+        save_vport(s, pf, ESWITCH_UPLINK);
+    }
+    s->object = NULL;
+}
+
+static int save_switch_put(QEMUFile *f, void *pv, size_t size,
+                           const VMStateField *field, JSONWriter *desc)
+{
+    RoceStream stream = { .write = save_write, .host = f };
+
+    save_switch(&stream, pv);
+    return 0;
+}
+
+static int save_switch_get(QEMUFile *f, void *pv, size_t size,
+                           const VMStateField *field)
+{
+    char error[ROCE_LOAD_ERROR] = "";
+    FakernicState *s = pv;
+    RoceStream stream = {
+        .loads = true, .read = save_read, .host = f, .error = error,
+    };
+
+    save_switch(&stream, s);
+    if (stream.failed) {
+        error_report("%s: the saved state cannot be loaded: %s", s->name,
+                     error);
+        fakernic_reset(s);
+        save_settle(s);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static const VMStateInfo save_info_switch = {
+    .name = "fakernic switch",
+    .get = save_switch_get,
+    .put = save_switch_put,
+};
+
+/* ---- before and after ---------------------------------------------------- */
 
 static int fakernic_save_begin(void *opaque)
 {
     FakernicState *s = opaque;
-    const char *obstacle = save_obstacle(s);
+    const char *obstacle = fakernic_fault_unsaved(s);
 
     if (obstacle) {
         error_report("%s: the device cannot be saved: %s", s->name, obstacle);
@@ -232,11 +341,6 @@ static int fakernic_load_begin(void *opaque)
 {
     FakernicState *s = opaque;
 
-    if (s->card) {
-        error_report("%s: the device cannot be loaded: property 'vfs' is set, "
-                     "and virtual functions are not saved", s->name);
-        return -EINVAL;
-    }
     fakernic_reset(s);
     save_settle(s);
     s->saved.loading = true;
@@ -269,6 +373,14 @@ static const char *save_wrong(FakernicState *s)
     return NULL;
 }
 
+/* Do connections to other ports continue after a snapshot is loaded? */
+static bool save_keeps_qps(const FakernicState *s)
+{
+    const FakernicState *pf = s->card ? s->card->functions[ESWITCH_PF] : s;
+
+    return !g_strcmp0(pf->snapshot_qps, "keep");
+}
+
 static int fakernic_load_end(void *opaque, int version)
 {
     FakernicState *s = opaque;
@@ -292,8 +404,9 @@ static int fakernic_load_end(void *opaque, int version)
     s->frames_wait = true;
     s->saved.foreign = s->status & FAKERNIC_STATUS_ENABLED &&
                                runstate_check(RUN_STATE_RESTORE_VM) &&
-                       g_strcmp0(s->snapshot_qps, "keep") ? 1 : 0;
+                       !save_keeps_qps(s) ? 1 : 0;
     fakernic_configured(s);
+    fakernic_card_update(s);
     fakernic_kick(s);
     fakernic_thaw(s);
     return 0;
@@ -303,6 +416,56 @@ static int fakernic_load_end(void *opaque, int version)
     .name = (title), .info = &(kind), .flags = VMS_SINGLE, \
     .size = sizeof(FakernicState)
 
+/* The fields that a PF and a VF have. */
+#define SAVE_FUNCTION_FIELDS                                                \
+    { SAVE_INFO("properties", save_info_properties) },                      \
+    VMSTATE_PCI_DEVICE(parent_obj, FakernicState),                          \
+    VMSTATE_STRUCT(parent_obj.exp.aer_log, FakernicState, 0,                \
+                   vmstate_pcie_aer_log, PCIEAERLog),                       \
+    VMSTATE_MSIX(parent_obj, FakernicState),                                \
+    VMSTATE_BOOL(saved.resetting, FakernicState),                           \
+    VMSTATE_BOOL(saved.waking, FakernicState),                              \
+    VMSTATE_UINT32(control, FakernicState),                                 \
+    VMSTATE_UINT32(status, FakernicState),                                  \
+    VMSTATE_UINT32(fatal_code, FakernicState),                              \
+    VMSTATE_UINT32(test, FakernicState),                                    \
+    VMSTATE_UINT64(driver_features, FakernicState),                         \
+    VMSTATE_UINT32(clock_high, FakernicState),                              \
+    VMSTATE_UINT64(cmdq.sq_address, FakernicState),                         \
+    VMSTATE_UINT64(cmdq.cq_address, FakernicState),                         \
+    VMSTATE_UINT32(cmdq.log_depth, FakernicState),                          \
+    VMSTATE_UINT32(cmdq.pi, FakernicState),                                 \
+    VMSTATE_UINT32(cmdq.ci, FakernicState),                                 \
+    VMSTATE_BOOL(cmdq.lost, FakernicState),                                 \
+    VMSTATE_INT64(cmdq.delayed_until, FakernicState),                       \
+    VMSTATE_BUFFER_UNSAFE(cmdq.request, FakernicState, 0,                   \
+                          sizeof(struct fakernic_cmd)),                     \
+    VMSTATE_BOOL(flush_waits, FakernicState),                               \
+    VMSTATE_UINT32(port_mtu, FakernicState),                                \
+    VMSTATE_UINT32(port_qpn, FakernicState),                                \
+    VMSTATE_BOOL(link_changed, FakernicState),                              \
+    VMSTATE_BOOL(vport_changed, FakernicState),                             \
+    VMSTATE_UINT8(port_filter, FakernicState),                              \
+    VMSTATE_BOOL(port_vlan_strip, FakernicState),                           \
+    VMSTATE_BOOL(port_enabled, FakernicState),                              \
+    VMSTATE_BUFFER(port_mac, FakernicState),                                \
+    VMSTATE_UINT64(interrupts, FakernicState),                              \
+    { SAVE_INFO("objects", save_info_stream) }
+
+/* Part of the state of its PF, which has enabled it before. */
+static const VMStateDescription save_vf = {
+    .name = TYPE_FAKERNIC_VF,
+    .version_id = 1,
+    .minimum_version_id = 1,
+    .pre_save = fakernic_save_begin,
+    .pre_load = fakernic_load_begin,
+    .post_load = fakernic_load_end,
+    .fields = (const VMStateField[]) {
+        SAVE_FUNCTION_FIELDS,
+        VMSTATE_END_OF_LIST()
+    },
+};
+
 const VMStateDescription fakernic_vmstate = {
     .name = TYPE_FAKERNIC,
     .version_id = 1,
@@ -311,38 +474,11 @@ const VMStateDescription fakernic_vmstate = {
     .pre_load = fakernic_load_begin,
     .post_load = fakernic_load_end,
     .fields = (const VMStateField[]) {
-        { SAVE_INFO("properties", save_info_properties) },
-        VMSTATE_PCI_DEVICE(parent_obj, FakernicState),
-        VMSTATE_STRUCT(parent_obj.exp.aer_log, FakernicState, 0,
-                       vmstate_pcie_aer_log, PCIEAERLog),
-        VMSTATE_MSIX(parent_obj, FakernicState),
-        VMSTATE_BOOL(saved.resetting, FakernicState),
-        VMSTATE_BOOL(saved.waking, FakernicState),
-        VMSTATE_UINT32(control, FakernicState),
-        VMSTATE_UINT32(status, FakernicState),
-        VMSTATE_UINT32(fatal_code, FakernicState),
-        VMSTATE_UINT32(test, FakernicState),
-        VMSTATE_UINT64(driver_features, FakernicState),
-        VMSTATE_UINT32(clock_high, FakernicState),
-        VMSTATE_UINT64(cmdq.sq_address, FakernicState),
-        VMSTATE_UINT64(cmdq.cq_address, FakernicState),
-        VMSTATE_UINT32(cmdq.log_depth, FakernicState),
-        VMSTATE_UINT32(cmdq.pi, FakernicState),
-        VMSTATE_UINT32(cmdq.ci, FakernicState),
-        VMSTATE_BOOL(cmdq.lost, FakernicState),
-        VMSTATE_INT64(cmdq.delayed_until, FakernicState),
-        VMSTATE_BUFFER_UNSAFE(cmdq.request, FakernicState, 0,
-                              sizeof(struct fakernic_cmd)),
-        VMSTATE_BOOL(flush_waits, FakernicState),
-        VMSTATE_UINT32(port_mtu, FakernicState),
-        VMSTATE_UINT32(port_qpn, FakernicState),
-        VMSTATE_BOOL(link_changed, FakernicState),
-        VMSTATE_UINT8(port_filter, FakernicState),
-        VMSTATE_BOOL(port_vlan_strip, FakernicState),
-        VMSTATE_BOOL(port_enabled, FakernicState),
-        VMSTATE_BUFFER(port_mac, FakernicState),
-        VMSTATE_UINT64(interrupts, FakernicState),
-        { SAVE_INFO("objects", save_info_stream) },
+        SAVE_FUNCTION_FIELDS,
+        { SAVE_INFO("switch", save_info_switch) },
+        VMSTATE_ARRAY_OF_POINTER_TO_STRUCT(saved.vfs, FakernicState,
+                                           ESWITCH_VFS_MAX, 1, save_vf,
+                                           FakernicState),
         VMSTATE_END_OF_LIST()
     },
 };

@@ -63,6 +63,7 @@
 #include "watch/record.h"
 #include "watch/stats.h"
 #include "table.h"
+#include "../eswitch/eswitch.h"
 #include "../link/link.h"
 
 /* What can hold an enabled device, one bit each (FakernicState.held). */
@@ -111,6 +112,7 @@ typedef struct FakernicSaved {
     bool waking;                /* DESTROY_MR was under way, the key is free */
     uint32_t foreign;           /* after the load of a snapshot: the next QP to
                                  * check for a peer elsewhere; 0: none */
+    FakernicState *vfs[ESWITCH_VFS_MAX];    /* of a PF: the enabled ones */
 } FakernicSaved;
 
 struct FakernicState {

@@ -445,6 +445,18 @@ void eswitch_set_defaults(ESwitch *sw)
     }
 }
 
+void eswitch_load(ESwitch *sw, unsigned vport, const ESwitchSettings *settings,
+                  const uint64_t counters[FAKERNIC_VPORT_STAT_COUNT])
+{
+    Port *port = port_of(sw, vport);
+
+    queue_free(port);
+    if (settings) {
+        eswitch_set(sw, vport, settings);
+    }
+    memcpy(port->counters, counters, sizeof(port->counters));
+}
+
 const ESwitchSettings *eswitch_settings(const ESwitch *sw, unsigned vport)
 {
     return &port_seen(sw, vport)->set;

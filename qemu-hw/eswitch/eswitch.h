@@ -151,6 +151,13 @@ const ESwitchSettings *eswitch_settings(const ESwitch *sw, unsigned vport);
 /* Sets the settings of all VFs to their defaults. */
 void eswitch_set_defaults(ESwitch *sw);
 
+/*
+ * The vport of a loaded card: replaces its counters and, of a VF, its settings
+ * (else NULL). Frames that wait for it are lost, and its rate starts at zero.
+ */
+void eswitch_load(ESwitch *sw, unsigned vport, const ESwitchSettings *settings,
+                  const uint64_t counters[FAKERNIC_VPORT_STAT_COUNT]);
+
 /* ---- the functions and the wire ------------------------------------------ */
 
 /*

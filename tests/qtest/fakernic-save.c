@@ -10,6 +10,7 @@
 #include "qobject/qlist.h"
 #include "fakernic-setup.h"
 #include "fakernic-peer.h"
+#include "fakernic-save.h"
 
 /* ---- moving -------------------------------------------------------------- */
 
@@ -59,8 +60,7 @@ static char *save_options(const char *bios, const char *options,
                            "-incoming file:%s", bios, options, path);
 }
 
-/* Saves the machine to a file, and ends its QEMU. */
-static char *save_end(Machine *m, int64_t *now)
+char *save_end(Machine *m, int64_t *now)
 {
     char *path = save_path();
     g_autofree char *uri = g_strdup_printf("file:%s", path);
@@ -71,9 +71,7 @@ static char *save_end(Machine *m, int64_t *now)
     return path;
 }
 
-/* Continues in another QEMU. Allocator and bus refer to the same Machine. */
-static void save_begin(Machine *m, const char *options, const char *path,
-                       int64_t now)
+void save_begin(Machine *m, const char *options, const char *path, int64_t now)
 {
     g_autofree char *bios = machine_bios();
     g_autofree char *all = save_options(bios, options, path);
@@ -97,7 +95,7 @@ static void save_begin(Machine *m, const char *options, const char *path,
     g_error("the loaded machine does not run");
 }
 
-static void save_move(Machine *m, const char *options)
+void save_move(Machine *m, const char *options)
 {
     int64_t now;
     g_autofree char *path = save_end(m, &now);

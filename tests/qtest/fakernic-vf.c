@@ -6,6 +6,7 @@
 #include "qemu/osdep.h"
 #include <glib/gstdio.h>
 #include "fakernic-setup.h"
+#include "fakernic-save.h"
 #include "fakernic/vport.h"
 
 #define BUS1        (ECAM + (1 << 20))
@@ -297,6 +298,76 @@ static void test_traffic(void)
     }
     g_free(vf[0].n.pci);
     g_free(vf[1].n.pci);
+    card_stop(&c);
+}
+
+/* ---- migration ----------------------------------------------------------- */
+
+#define MOVING NATIVE_HOTPLUG "-device fakernic,id=nic,bus=rp0,mac=" \
+               MAC_STRING ",vfs="
+
+/* A card moves with two enabled VFs of four, and a WRITE that is not polled.
+ * All connections continue, and the VFs get interrupts. */
+static void test_move(void)
+{
+    Function vf[2];
+    Connection t[4];
+    struct fakernic_cqe cqe;
+    Card c;
+
+    card_start(&c, ",vfs=4");
+    function_up(&c.pf, 0);
+    vfs_enable(&c, 2);
+    vf_up(&c, &vf[0], 0);
+    vf_up(&c, &vf[1], 1);
+    functions_connect(&t[0], &vf[0], &vf[1]);
+    functions_connect(&t[1], &vf[1], &vf[0]);
+    functions_connect(&t[2], &c.pf, &vf[0]);
+    functions_connect(&t[3], &vf[1], &c.pf);
+    write_passes(&t[0]);
+    post_write(&t[1], 100);
+    cq_arm(&vf[0].n, &vf[0].s.cq, 0, false);
+    for (unsigned moves = 0; moves < 2; moves++) {
+        save_move(&c.m, MOVING "4");
+        g_assert_true(vf_exists(&c, 1));
+        g_assert_false(vf_exists(&c, 2));
+        if (!moves) {
+            cq_await(&vf[1].n, &vf[1].s.cq, &cqe, FAKERNIC_CQE_RDMA_WRITE,
+                     FAKERNIC_WC_SUCCESS);
+        }
+        for (unsigned i = 0; i < ARRAY_SIZE(t); i++) {
+            write_passes(&t[i]);
+        }
+    }
+    g_assert_true(msix_fired(&vf[0].n, 1));
+    /* A VF that was not enabled before works, too. */
+    vfs_disable(&c);
+    vfs_enable(&c, 4);
+    g_free(vf[1].n.pci);
+    vf_up(&c, &vf[1], 3);
+    functions_connect(&t[0], &c.pf, &vf[1]);
+    write_passes(&t[0]);
+    g_free(vf[0].n.pci);
+    g_free(vf[1].n.pci);
+    card_stop(&c);
+}
+
+/* A card with VFs that are not enabled moves, and they can be enabled then. */
+static void test_move_disabled(void)
+{
+    Connection t;
+    Function vf;
+    Card c;
+
+    card_start(&c, ",vfs=2");
+    function_up(&c.pf, 0);
+    save_move(&c.m, MOVING "2");
+    g_assert_false(vf_exists(&c, 0));
+    vfs_enable(&c, 1);
+    vf_up(&c, &vf, 0);
+    functions_connect(&t, &c.pf, &vf);
+    write_passes(&t);
+    g_free(vf.n.pci);
     card_stop(&c);
 }
 
@@ -926,6 +997,42 @@ static void test_vport_set(void)
     vports_stop(&c, vf, 2, wire);
 }
 
+/* Settings and counters move with the card. */
+static void test_move_vports(void)
+{
+    struct fakernic_set_vport_req req = vport_req(1, 0x7f);
+    struct fakernic_query_vport_resp resp;
+    uint64_t frames;
+    Connection t;
+    Function vf[2];
+    Card c;
+
+    card_start(&c, ",vfs=2");
+    function_up(&c.pf, 0);
+    vfs_enable(&c, 2);
+    vf_up(&c, &vf[0], 0);
+    vf_up(&c, &vf[1], 1);
+    req.settings.trust = 1;
+    req.settings.max_mbps = LE32(100);
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    functions_connect(&t, &vf[1], &c.pf);
+    write_passes(&t);
+    frames = vport_stat(&c, 2, FAKERNIC_VPORT_STAT_TX_FRAMES);
+    g_assert_cmpuint(frames, >, 0);
+    save_move(&c.m, MOVING "2");
+    resp = vport_query(&c, 1);
+    g_assert_cmpuint(resp.settings.trust, ==, 1);
+    g_assert_cmpuint(resp.settings.spoof_check, ==, 0);
+    g_assert_cmpuint(le32_to_cpu(resp.settings.max_mbps), ==, 100);
+    g_assert_cmpmem(resp.driver_mac, 6, vf[0].mac, 6);
+    g_assert_cmpuint(vport_stat(&c, 2, FAKERNIC_VPORT_STAT_TX_FRAMES), ==,
+                     frames);
+    write_passes(&t);
+    g_free(vf[0].n.pci);
+    g_free(vf[1].n.pci);
+    card_stop(&c);
+}
+
 #define REFUSED(vport, bits, code, field, ...) do {                         \
         req = vport_req(vport, bits);                                       \
         __VA_ARGS__;                                                        \
@@ -1299,6 +1406,9 @@ const FakernicTest fakernic_vf_tests[] = {
     { "vf/device-memory", test_device_memory },
     { "vf/share", test_share },
     { "vf/doorbells", test_doorbells },
+    { "vf/move", test_move },
+    { "vf/move-disabled", test_move_disabled },
+    { "vf/move-vports", test_move_vports },
     { "vf/unplug", test_unplug },
     { "vf/refused", test_refused },
     { "vf/query", test_query },

@@ -802,6 +802,45 @@ static void vports_have_their_numbers(void)
     end();
 }
 
+/* The vport of a loaded card has its settings and counters. Frames that waited
+ * for it before are gone, and its rate starts at zero. */
+static void load_replaces_settings_and_counters(void)
+{
+    uint64_t counters[FAKERNIC_VPORT_STAT_COUNT] = {
+        [FAKERNIC_VPORT_STAT_RX_FRAMES] = 77,
+    };
+    ESwitchSettings set;
+
+    begin();
+    set = settings_of(VF(0));
+    set.max_mbps = 1;
+    eswitch_set(w.sw, VF(0), &set);
+    w.busy[VF(1)] = true;
+    send(ESWITCH_PF, VF(1), 0);
+    send(ESWITCH_PF, VF(1), 0);         /* waits */
+    CHECK_EQ(got_mask(), TO(VF(1)));
+    while (send(VF(0), 0, VF(0))) {
+        w.count = 0;
+    }
+    w.now = 0;                          /* the loaded machine's clock */
+    set.trust = true;
+    eswitch_load(w.sw, VF(0), &set, counters);
+    set = settings_of(VF(1));
+    eswitch_load(w.sw, VF(1), &set, counters);
+    eswitch_load(w.sw, ESWITCH_UPLINK, NULL, counters);
+    CHECK(settings_of(VF(0)).trust);
+    CHECK_EQ(counter(VF(0), FAKERNIC_VPORT_STAT_RX_FRAMES), 77);
+    CHECK_EQ(counter(VF(0), FAKERNIC_VPORT_STAT_TX_FRAMES), 0);
+    CHECK_EQ(counter(ESWITCH_UPLINK, FAKERNIC_VPORT_STAT_RX_FRAMES), 77);
+    w.busy[VF(1)] = false;
+    w.count = 0;
+    eswitch_ready(w.sw, VF(1));
+    CHECK_EQ(got_mask(), 0);
+    CHECK_EQ(send(VF(0), 0, VF(0)), 1);
+    CHECK_EQ(got_mask(), TO(ESWITCH_PF));
+    end();
+}
+
 static const Test tests[] = {
     TEST(unicast_reaches_its_vport_only),
     TEST(unknown_address_goes_to_the_uplink_or_from_it_to_the_pf),
@@ -833,5 +872,6 @@ static const Test tests[] = {
     TEST(defaults_replace_all_settings),
     TEST(function_shows_addresses_and_filter),
     TEST(vports_have_their_numbers),
+    TEST(load_replaces_settings_and_counters),
 };
 TEST_MAIN(tests)
