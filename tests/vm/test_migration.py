@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from fakernic_test import rdma      # first: it sets the path of fakernic_lab
-from fakernic_test.traffic import Detached, across
+from fakernic_test.traffic import HOST, Detached, Traffic
 from fakernic_lab import saved
 
 RELAYED = pytest.mark.guests(relay=True)
@@ -131,14 +131,32 @@ def test_guests_move_under_verified_traffic(ports, kind):
 
 @RELAYED
 @pytest.mark.timeout(900)
-def test_guests_move_under_bandwidth(ports):
-    """ib_write_bw runs for its time, while both guests move in turn."""
-    jobs = across(*ports, 60)
+@pytest.mark.parametrize("words", (
+    "ib_write_bw -s 4096", "ib_read_bw -s 4096", "ib_send_bw -s 4096 --events",
+    "ib_write_bw -s 65536 --odp"), ids=("write", "read", "events", "odp"))
+def test_guests_move_under_bandwidth(ports, words):
+    """A program of perftest gets all of its completions, while both guests move in turn."""
+    at_server, at_client = (f"{words} -F -D 60 -d {port.ibdev} -x {port.gid_index()}"
+                            for port in ports)
+    jobs = pair(*ports, at_server, f"{at_client} {ports[0].ip4}",
+                rdma.LISTENS_TCP.format(port=18515))
     progresses(ports[0])
     for port in ports:
         port.vm.move()
         progresses(ports[0])
     end_all(jobs)
+
+
+@RELAYED
+@pytest.mark.timeout(900)
+def test_guests_move_under_a_disk(ports, lab):
+    """NVMe over RDMA: reads return what was written before, during and after the moves."""
+    traffic = Traffic(lab, HOST)
+    for port in ports:
+        port.vm.move()
+        traffic.writing.goes_on()
+    traffic.goes_on()
+    traffic.end()
 
 
 @RELAYED

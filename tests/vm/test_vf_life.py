@@ -6,6 +6,7 @@ import time
 import pytest
 
 from fakernic_test import rdma, recovery      # first: it sets the path of fakernic_lab
+from fakernic_test.traffic import Detached
 from fakernic_lab import faults
 from fakernic_lab.rdma import ADDRESSES
 from test_hotplug import WAIT, devices
@@ -129,6 +130,30 @@ def test_reset_of_the_pf(ports, vfs):
 def test_vfs_sleep(ports, vfs):
     """VFs and PF work again after a suspend."""
     recovery.sleep(ports[0])
+    for port in (*vfs, ports[0]):
+        works(port)
+
+
+def test_card_moves_with_its_vfs(ports, vfs):
+    """The machine migrates with four VFs, one of which does RDMA. All functions continue."""
+    common = (f"ibv_rc_pingpong -d {vfs[1].ibdev} -g {vfs[1].gid_index()} -p 18600 "
+              "-n 1000000")
+    job = Detached(vfs[1].guest, f"""
+        {common} & server=$!
+        until ss -Hltn 'sport = :18600' | grep -q .; do sleep 0.05; done
+        {common} 127.0.0.1 && wait $server
+        """, 300)
+    vfs[1].guest.check("until pgrep -fx '.* 127.0.0.1'; do sleep 0.1; done", 60)
+    for _ in range(2):
+        ports[0].vm.move()
+        before = vfs[1].counters()["rx_roce"]
+        deadline = time.monotonic() + 60
+        while vfs[1].counters()["rx_roce"] < before + 20:
+            assert time.monotonic() < deadline, "no packet passes"
+            time.sleep(0.1)
+        assert job.poll() is None, job.poll()
+    vfs[1].guest.check("pkill -x ibv_rc_pingpong")
+    job.wait()
     for port in (*vfs, ports[0]):
         works(port)
 
