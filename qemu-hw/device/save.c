@@ -3,8 +3,8 @@
  * Migration and snapshots. The saved state begins with the properties, which
  * must be the same on both sides, so that a refusal names the cause. PCI
  * configuration, MSI-X and registers follow as fields that QEMU moves, then the
- * objects, the engine and the fault rules as one stream (save_objects.c,
- * ../roce/save.c, fault/save.c).
+ * objects, the engine, the fault rules and the recorder as one stream
+ * (save_objects.c, ../roce/save.c, fault/save.c, watch/record.c).
  * Device memory is a RAM block, which QEMU moves itself.
  *
  * The VM is stopped during a save, and guest memory has been saved already. So
@@ -152,6 +152,7 @@ static int save_stream_put(QEMUFile *f, void *pv, size_t size,
     }
     fakernic_fault_save(&stream, s);
     save_stopped(&stream, s);
+    fakernic_record_save(&stream, s);
     return stream.failed ? -EIO : 0;
 }
 
@@ -185,6 +186,7 @@ static int save_stream_get(QEMUFile *f, void *pv, size_t size,
     if (!stream.failed) {
         fakernic_fault_save(&stream, s);
         save_stopped(&stream, s);
+        fakernic_record_save(&stream, s);
     }
     if (stream.failed) {
         error_report("%s: the saved state cannot be loaded: %s", s->name,

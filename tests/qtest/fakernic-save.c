@@ -657,6 +657,40 @@ static void test_frozen_without_end(Rig *r)
     rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
 }
 
+/* ---- recorder ------------------------------------------------------------ */
+
+static char *recorded(Rig *r, const char *property)
+{
+    QDict *answer = qtest_qmp(r->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
+                              " 'path': 'nic0', 'property': %s } }", property);
+    char *text = g_strdup(qdict_get_str(answer, "return"));
+
+    qobject_unref(answer);
+    return text;
+}
+
+/* What was recorded before the move, and what led to an error. */
+static void test_recorder(Rig *r)
+{
+    g_autofree char *before = NULL, *error = NULL;
+    g_autofree char *after = NULL, *error_after = NULL;
+    Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
+
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(r->a.qpn, 0x1000));
+    eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_QP_FATAL);
+    before = recorded(r, "x-recorder-now");
+    error = recorded(r, "x-recorder");
+    rig_move(r);
+    after = recorded(r, "x-recorder-now");
+    error_after = recorded(r, "x-recorder");
+    g_assert_cmpstr(error, ==, error_after);
+    g_assert_cmpuint(strlen(before), >, 1000);
+    /* The stop for the save was recorded, too. */
+    g_assert_true(g_str_has_prefix(after, before));
+}
+
 /* ---- failures ------------------------------------------------------------ */
 
 /* The other end fails: the source continues. */
@@ -798,6 +832,7 @@ const FakernicTest fakernic_save_tests[] = {
     { "save/stalled-queue", PAIR(test_stalled_queue) },
     { "save/frozen", PAIR(test_frozen) },
     { "save/frozen-without-end", PAIR(test_frozen_without_end) },
+    { "save/recorder", PAIR(test_recorder) },
     { "save/failed-target", PAIR(test_failed_target) },
     { "save/snapshot", PAIR(test_snapshot) },
     { "save/snapshot-keep", ON(rig_keep, test_snapshot_keep) },

@@ -10,6 +10,7 @@
 #include "../clock.h"
 #include "record.h"
 #include "../state.h"
+#include "../../roce/stream.h"
 #include <sys/file.h>
 #include <sys/mman.h>
 
@@ -349,4 +350,65 @@ char *fakernic_record_text(const FakernicState *s, bool now)
         fakernic_record_line(text, i, &ring[i % FAKERNIC_RECORDS]);
     }
     return g_string_free(text, false);
+}
+
+/* ---- saving and loading -------------------------------------------------- */
+
+static void record_save_entry(RoceStream *s, FakernicRecord *entry)
+{
+    ROCE_FIELD(s, entry->time_ns);
+    ROCE_FIELD(s, entry->value);
+    ROCE_FIELD(s, entry->kind);
+    for (unsigned i = 0; i < FAKERNIC_RECORD_ARGS; i++) {
+        ROCE_FIELD(s, entry->arg[i]);
+    }
+    ROCE_CHECK(s, entry->kind > FAKERNIC_RECORD_NONE &&
+                      entry->kind < FAKERNIC_RECORD_KINDS, "kind of a record");
+}
+
+static void record_save_ring(RoceStream *s, FakernicRecord *ring,
+                             uint64_t count)
+{
+    for (uint64_t i = count - MIN(count, FAKERNIC_RECORDS);
+         i < count && !s->failed; i++) {
+        record_save_entry(s, &ring[i % FAKERNIC_RECORDS]);
+    }
+}
+
+static void record_save(RoceStream *s, FakernicRecorder *r)
+{
+    bool error = !s->loads && r->first_error;
+
+    ROCE_FIELD(s, r->count);
+    record_save_ring(s, r->last, r->count);
+    ROCE_FIELD(s, error);
+    ROCE_FIELD(s, r->first_error_count);
+    ROCE_FIELD(s, r->first_error_fatal);
+    if (s->loads) {
+        g_free(r->first_error);
+        r->first_error = error ? g_new0(FakernicRecord, FAKERNIC_RECORDS)
+                               : NULL;
+    }
+    if (error) {
+        record_save_ring(s, r->first_error, r->first_error_count);
+    }
+    ROCE_DERIVED(r->header);            /* the file */
+    ROCE_DERIVED(r->ring);
+    ROCE_DERIVED(r->frames);
+    ROCE_DERIVED(r->path);
+    ROCE_DERIVED(r->mapped);
+    ROCE_DERIVED(r->fd);
+    ROCE_DERIVED(r->paused);
+    ROCE_DERIVED(r->missed);
+}
+
+void fakernic_record_save(RoceStream *s, FakernicState *d)
+{
+    FakernicRecorder *r = &d->recorder;
+
+    record_save(s, r);
+    if (s->loads && s->failed) {
+        r->count = 0;           /* entries may be invalid */
+        g_clear_pointer(&r->first_error, g_free);
+    }
 }

@@ -160,4 +160,7 @@ void fakernic_record_keep(FakernicState *s, bool fatal);
  */
 char *fakernic_record_text(const FakernicState *s, bool now);
 
+/* Saves or loads the entries in memory; the file stays as it is. */
+void fakernic_record_save(RoceStream *s, FakernicState *d);
+
 #endif
