@@ -396,6 +396,7 @@ static int fakernic_load_end(void *opaque, int version)
         return -EINVAL;
     }
     s->saved.loading = false;
+    fakernic_record(s, LOADED, 0);
     if (s->saved.resetting) {
         s->saved.waking = false;
         fakernic_reset(s);      /* in place of the one that was under way */

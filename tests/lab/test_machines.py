@@ -300,6 +300,22 @@ def test_machine_moves_with_its_connection(tmp_path):
     assert left.stdout == b"", left
 
 
+def test_timeline_of_a_machine_that_moved(tmp_path):
+    """The records of both QEMUs become one timeline, which says that it has moved."""
+    try:
+        assert fakernic_lab(tmp_path, "up", "--link", "shared",
+                            "--timeline").returncode == 0
+        assert fakernic_lab(tmp_path, "migrate", "node2").returncode == 0
+        assert fakernic_lab(tmp_path, "exec", "all", "--", "ib_send_lat -F -n 5", ":",
+                            "ib_send_lat -F -n 5 node1").returncode == 0
+    finally:
+        result = fakernic_lab(tmp_path, "down")
+    assert re.search(r"node2: it migrated, and stood still for [\d.]+ ms", result.stderr)
+    assert " 0 problem(s)" in result.stderr, result
+    assert {path.name for path in tmp_path.glob("fakernic-lab.up/node2/record*")} == {
+        "record", "record.2"}
+
+
 def test_machine_on_a_stream_does_not_move(tmp_path):
     """Two machines on a stream stay where they are, and one line says why."""
     try:

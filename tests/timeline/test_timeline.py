@@ -597,6 +597,23 @@ def test_paused_record_is_incomplete(tmp_path):
     assert any("a: its record rests" in line for line in files.verdict(model))
 
 
+def test_records_of_a_migrated_machine_are_joined(tmp_path):
+    """A machine migrates between two packets of a SEND. The record of its second QEMU,
+    here c, counts from the load on. The timeline says for how long it stood still."""
+    cut = where(SEND, "dma_read", address=9216)
+    steps = [*SEND[:cut], ("b", "held", {}), ("c", "reset", {}), ("c", "loaded", {}),
+             ("c", "held", {}), *(("c" if node == "b" else node, kind, fields)
+                                  for node, kind, fields in SEND[cut:])]
+    records_of(steps, tmp_path)
+    model = files.make({"a": tmp_path / "a", "b": [tmp_path / "b", tmp_path / "c"]})
+    assert not model.problems
+    assert sum(1 for request in model.requests if request.visible) == 1
+    numbers = [event.number for event in model.records["b"] if event.kind != "mark"]
+    assert numbers == sorted(set(numbers))
+    assert any(re.match("  b: it migrated, and stood still for 0.0 ms", line)
+               for line in files.verdict(model))
+
+
 def test_every_kind_has_a_text():
     names = [name for name, _, _ in kinds()]
     assert len(names) == len(set(names))

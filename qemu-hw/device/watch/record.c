@@ -51,6 +51,7 @@ static const char *const fakernic_record_names[FAKERNIC_RECORD_KINDS] = {
     [FAKERNIC_RECORD_RESUMED] = "resumed missed",
     [FAKERNIC_RECORD_RESTS] = "rests -",
     [FAKERNIC_RECORD_SQ_RECORD] = "sq_record - qpn pi ci",
+    [FAKERNIC_RECORD_LOADED] = "loaded -",
 };
 
 static const char fakernic_record_magic[8] = "fakerec";

@@ -56,6 +56,8 @@ typedef enum FakernicRecordKind {
     FAKERNIC_RECORD_RESUMED,
     FAKERNIC_RECORD_RESTS,
     FAKERNIC_RECORD_SQ_RECORD,
+    /* A saved state was loaded: the record of another QEMU continues here. */
+    FAKERNIC_RECORD_LOADED,
     FAKERNIC_RECORD_KINDS,
 } FakernicRecordKind;
 

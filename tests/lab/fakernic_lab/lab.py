@@ -551,7 +551,7 @@ class Lab:
         """Makes the timeline from the records, in a folder of its own. Returns the result,
         one finding a line."""
         model = files.make(
-            {node.name: self.records_of(node.name)[0] for node in self.nodes},
+            {node.name: self.records_of(node.name) for node in self.nodes},
             self.out / TIMELINE, True, self.records_are_whole())
         return files.verdict(model)
 

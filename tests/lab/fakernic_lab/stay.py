@@ -8,6 +8,7 @@ name is short, because the path of a unix socket is limited to 107 bytes.
 import fcntl
 import json
 import os
+import re
 import select
 import shlex
 import shutil
@@ -27,6 +28,7 @@ from .lab import MARK, Lab, Node, open_mark
 from .machine import Machine
 from .meeting import Meeting
 from .net import mac
+from .places import escaped
 from .qmp import QMPError
 from .rdma import Port
 from .relay import Relay
@@ -180,6 +182,9 @@ class Running:
         self.ready = state["ready"]
         self.record, self.whole = state["record"], state["whole"]
         self.on_network = state.get("on_network", False)
+        self.record_files = {
+            item["name"]: item.get("records", [recordings.RECORD]) if self.record else []
+            for item in state["nodes"]}
         self.nodes, self.meeting = [], None
         for item in state["nodes"]:
             machine = Machine.running(item["name"], item["directory"],
@@ -219,8 +224,11 @@ class Running:
         return self.whole
 
     capturing = Lab.capturing
-    records_of = Lab.records_of
     records = Lab.records
+
+    def records_of(self, name):
+        """The record of each QEMU that the machine had, the first one first."""
+        return [self.out / name / file for file in self.record_files[name]]
     judge = Lab.judge
     expect = Lab.expect
     traces_missed = Lab.traces_missed
@@ -386,9 +394,6 @@ def fault(options):
 def require_movable(lab):
     """Raises LabError if machines cannot migrate, because of what they are joined by, or of
     the files that their QEMUs write."""
-    if lab.record:
-        raise LabError("a device that migrates would begin another record: start the "
-                       "machines without --timeline")
     if lab.captured:
         raise LabError("a capture of a card ends with its QEMU: start the machines "
                        "without --pcap")
@@ -397,6 +402,21 @@ def require_movable(lab):
                        "the machines with --link shared, or with --pcap FILE")
     if any(node.vm.console.stamped for node in lab.nodes):
         raise LabError("two QEMUs cannot have the disk of an --image")
+
+
+def next_record(lab, node):
+    """Gives the next QEMU of a machine a record of its own. Returns the names of all of
+    them."""
+    files = lab.record_files[node.name]
+    if not files:
+        return files
+    new = f"{recordings.RECORD}.{len(files) + 1}"
+    before, after = (escaped(lab.out / node.name / name) for name in (files[-1], new))
+    recordings.prepare([lab.out / node.name / new])
+    known = re.compile(f"x-record={re.escape(before)}(?=,|$)")
+    node.vm.command = [known.sub(lambda _: f"x-record={after}", word)
+                       for word in node.vm.command]
+    return [*files, new]
 
 
 def migrate(options):
@@ -412,12 +432,14 @@ def migrate(options):
         try:
             node.vm.reopen(item["files"])
             node.vm.keeps = [mark]
+            files = next_record(lab, node)
             took = node.vm.move()
             # The last QEMU of the machines that is not from here may hold the lock.
             with suppress(BlockingIOError):
                 fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            item.update(described_process(node.vm))
-            write_state(state)
+            item.update(described_process(node.vm), records=files)
+            # Frames that came while it stood still are not in its records.
+            write_state({**state, "whole": False})
         finally:
             node.guest.check(REMOUNT)
     node.vm.close_monitor()

@@ -10,7 +10,7 @@ from .clock import behind
 from .model import RESTED, Model
 from .pcapng import pcapng
 from .picture import Picture
-from .records import overwritten, read
+from .records import join, overwritten, read
 
 NAMES = ("SEND", "WRITE", "READ", "ATOMIC")
 DISSECTOR = "fakernic.lua"
@@ -51,10 +51,11 @@ def write(model, out):
 
 
 def make(paths, out=None, lost_is_fine=False, whole=True):
-    """Makes the Model of the records in PATHS, node -> path, and writes its files into
-    OUT. WHOLE is as for a Model. Raises RecordError."""
-    records = {node: read(path, node, lost_is_fine)
-               for node, path in paths.items()}
+    """Makes the Model of the records in PATHS, node -> path, or the paths of a machine that
+    has migrated. Writes its files into OUT. WHOLE is as for a Model. Raises RecordError."""
+    records = {node: join([read(path, node, lost_is_fine) for path in
+                           (found if isinstance(found, list) else [found])])
+               for node, found in paths.items()}
     lost = any(map(overwritten, records.values()))
     model = Model(records, whole and not lost)
     if out:
@@ -66,6 +67,20 @@ def rests(events):
     """Whether the recorder was paused and not resumed."""
     return [event.kind for event in events
             if event.kind in RESTED][-1:] == ["rests"]
+
+
+def moves(events):
+    """The nanoseconds of each interval in which a machine stood still because it migrated:
+    from the last event in one QEMU to the "held" of its start in the other."""
+    found, before, began = [], None, None
+    for event in events:
+        if event.kind == "loaded":
+            began = before.time if before else event.time
+        elif event.kind == "held" and began is not None:
+            found.append(event.time - began)
+            began = None
+        before = event
+    return found
 
 
 def verdict(model):
@@ -87,6 +102,8 @@ def verdict(model):
         if missed:
             lines.append(f"  {node}: {missed} events while its record rested "
                          "(x-recording) are missing")
+        lines += [f"  {node}: it migrated, and stood still for {still / 1e6:.1f} ms"
+                  for still in moves(events)]
         if rests(events):
             lines.append(f"  {node}: its record rests (x-recording), and what "
                          "came since is missing")

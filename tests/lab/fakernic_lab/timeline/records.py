@@ -169,6 +169,21 @@ def overwritten(events):
     return min((event.number for event in events), default=0)
 
 
+def join(records):
+    """The Record of a machine that has migrated, from those of each of its QEMUs in their
+    order. The record of a later one counts from its last "loaded" on."""
+    whole, *later = records
+    for record in later:
+        begin = max((at for at, event in enumerate(record) if event.kind == "loaded"),
+                    default=len(record))
+        number = whole[-1].number if whole else -1
+        for event in record[begin:]:
+            number += 1
+            event.number = number
+            whole.append(event)
+    return whole
+
+
 def read(path, node, lost_is_fine=False):
     """All entries of a file, the oldest first."""
     path = Path(path)
