@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs the commands of LESSONS.md in their order and compares their output. The lines
-that the document shows must come in that order. Numbers may differ, and "..." stands
-for any lines. At the end the records of the cards are checked.
+"""Runs the commands of LESSONS.md and BACK.md in their order and compares their output.
+The lines that a document shows must come in that order. Numbers may differ, and "..."
+stands for any lines. At the end the records of the cards are checked.
 """
 
 import os
@@ -17,6 +17,7 @@ from fakernic_lab.timeline.model import POLL
 
 HERE = Path(__file__).parent
 DOCUMENT = HERE / "LESSONS.md"
+BACK = HERE / "BACK.md"
 COMMAND_S = 120
 NUMBER = r"[0-9][0-9a-fx.:]*"
 # Numbers of a fault rule that are not 0 in the document must not be 0 in the output.
@@ -35,11 +36,11 @@ LINES, SILENCE_LINES = 40, 20
 PAGE_REQUESTS, PAGE_BYTES = 10, 10 ** 6
 
 
-def lessons():
+def lessons(document=DOCUMENT):
     """Heading -> pairs of a command and the lines that the document shows after it."""
     found = {"up": []}
     steps = found["up"]
-    for line in DOCUMENT.read_text("utf-8").splitlines():
+    for line in document.read_text("utf-8").splitlines():
         if line.startswith("## "):
             steps = found.setdefault(line[3:], [])
         elif line.startswith("    $ "):
@@ -82,11 +83,8 @@ def reader(tmp_path_factory):
                    capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("name", lessons())
-def test_lesson(reader, name):
-    folder, words = reader
-    steps = lessons()[name]
-    assert steps, f"lesson '{name}' has no command"
+def take(steps, folder, words):
+    """Runs the commands of a lesson."""
     for command, shown in steps:
         done = subprocess.run(
             ["bash", "-c", command], cwd=folder, env=words, text=True,
@@ -95,6 +93,13 @@ def test_lesson(reader, name):
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         missing = find(shown, done.stdout.splitlines())
         assert missing is None, (command, missing, done.stdout)
+
+
+@pytest.mark.parametrize("name", lessons())
+def test_lesson(reader, name):
+    steps = lessons()[name]
+    assert steps, f"lesson '{name}' has no command"
+    take(steps, *reader)
 
 
 def is_whole_story(request):
@@ -147,6 +152,18 @@ def test_shown_records_match(reader):
                      if request.visible)][:PAGE_REQUESTS]
     assert len(ten) == PAGE_REQUESTS
     assert len(page.page(ten, list(model.records)).encode()) <= PAGE_BYTES
+
+
+def test_lesson_about_going_back(tmp_path):
+    """The machines of this lesson have no timeline."""
+    words = environment(tmp_path, PATH=f"{HERE}:{os.environ['PATH']}")
+    steps = [step for steps in lessons(BACK).values() for step in steps]
+    assert len(steps) > 8 and steps[-1][0] == "fakernic-lab down"
+    try:
+        take(steps, tmp_path, words)
+    finally:
+        subprocess.run(["fakernic-lab", "down"], cwd=tmp_path, env=words,
+                       capture_output=True, check=False)
 
 
 def test_eleven_lessons():
