@@ -62,7 +62,7 @@ help:
 	@echo 'make test-long       the VM tests that make test leaves out'
 	@echo 'make test-link       the VM tests over the link, but where a wire'
 	@echo '                     between guests loses frames, or joins Soft-RoCE'
-	@echo 'make test-many       eight machines on one wire, each way of joining them'
+	@echo 'make test-many       8 and 32 machines on one wire, each way of joining them'
 	@echo 'make test-programs   libfabric, UCX, RNBD, SMB Direct, Open MPI...: PROGRAMS.md'
 	@echo 'make test-packages   the Debian packages, in two plain Debian machines'
 	@echo 'make test-bundle     the bundle in Debian 11, 12, 13 and sid, by a plain user'

@@ -64,7 +64,7 @@ REFUSED = {
     ("--loss", "60%", "--corrupt", "60%", "--", "a"): "more than 100%",
     ("--first", "2", "--", "a"): "--first is for machines of several hosts",
     ("--netdev", "tap", "--loss", "1%", "--", "a"): "tc qdisc add",
-    ("--netdev", "tap", "--first", "8", "--", "a"): "machines 8 to 9",
+    ("--netdev", "tap", "--first", "32", "--", "a"): "machines 32 to 33",
     ("--qemu", "/nosuch/qemu", "--", "a"): "no QEMU at /nosuch/qemu",
     ("--fault", "node3: at=rx do=drop", "--", "a"): "no node3, only node1, node2",
 }
@@ -73,7 +73,7 @@ REFUSED = {
 MISUSED = {
     ("run", "--loss", "1.5", "--", "a"): "a share of the frames",
     ("run", "--delay", "fast", "--", "a"): "such as 100us",
-    ("run", "-n", "9", "--", "a"): "from 1 to 8",
+    ("run", "-n", "33", "--", "a"): "from 1 to 32",
     ("run", "--mtu", "10", "--", "a"): "from 256 to 9600",
     ("run", "--env", "x", "--", "a"): "NAME=VALUE",
     ("run", "--timeout", "-1", "--", "a"): "a number",

@@ -488,8 +488,8 @@ def report_accelerator(chosen):
     """Tells the user if machines that boot the images CHOSEN are emulated."""
     reason = places.why_no_kvm()
     if reason and places.accelerator() == "tcg":
-        say(f"no KVM ({reason}): the machines are emulated. They boot in 10 to "
-            "20 s, minutes with --image, and run 10 times slower or more")
+        say(f"no KVM ({reason}): the machines are emulated. A boot takes 10 to "
+            "20 s, minutes with --image, and programs run 10 times slower or more")
         return
     for arch in sorted({image.arch for image in chosen} - {arches.HOST}):
         say(f"no KVM for {arch.name} on this host: these machines are emulated")

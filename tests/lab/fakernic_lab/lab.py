@@ -31,7 +31,7 @@ from .snapshots import Unusable
 from .timeline import files
 from .waiting import Waiting
 
-NODES_MAX = 8
+NODES_MAX = 32
 PROCESSORS = os.cpu_count() or 1
 # From the load of a snapshot to the agent's answer, if a processor is free.
 WAKES_S = 30
@@ -609,23 +609,23 @@ class Lab:
                 f"{self.image.lacks_driver}") from error
 
     def connect(self):
-        """Gives the machines their names and waits until they reach each other."""
+        """Gives the machines their names and waits until each reaches the next."""
         known = range(1, NODES_MAX + 1) if self.netdev else self.numbers
         names = "".join(f"{rdma.ip4(number)} node{number}\n"
                         f"{rdma.ip6(number)} node{number}-v6\n"
                         for number in known)
         ports = [node.port for node in self.nodes]
 
-        def introduce(node):
+        def introduce(node, port, following):
             script = INTRODUCE.format(name=node.name, names=names, tool=meeting.TOOL,
                                       script=meeting.SCRIPT)
             if self.tree:
                 script += f"set +e\n{tree.INTRODUCE}\nset -e\n"
-            pings = rdma.pings(node.port, ports)
+            pings = rdma.pings(port, [following])
             with self.explained(node):
                 node.guest.check("\n".join([script, *pings]),
                                  rdma.PING_S * (len(pings) + 3))
-        side_by_side(introduce, self.nodes)
+        side_by_side(introduce, self.nodes, ports, ports[1:] + ports[:1])
         if not self.options["stays"]:
             self.meeting = meeting.Meeting(self.nodes)
         ssh.connect(self.nodes, self.tree, side_by_side)
