@@ -43,7 +43,7 @@
 #define FAKERNIC_PM_OFFSET      0x50
 #define FAKERNIC_EXP_OFFSET     0x60
 #define FAKERNIC_AER_OFFSET     0x100
-#define FAKERNIC_DSN_OFFSET     0x150
+/* FAKERNIC_DSN_OFFSET (save.h)  0x150 */
 #define FAKERNIC_ARI_OFFSET     0x160
 /* The last one: in QEMU 10, a reset of the card clears 4 bytes behind it. */
 #define FAKERNIC_SRIOV_OFFSET   0x170
@@ -260,9 +260,6 @@ static bool fakernic_check_properties(FakernicState *s, Error **errp)
 static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
 {
     FakernicState *s = FAKERNIC(pci);
-    const uint8_t *mac = s->conf.macaddr.a;
-    const uint8_t serial[8] = { mac[0], mac[1], mac[2], 0xff, 0xfe,
-                                mac[3], mac[4], mac[5] };
 
     if (pci_pm_init(pci, FAKERNIC_PM_OFFSET, errp) < 0) {
         return false;
@@ -287,7 +284,10 @@ static bool fakernic_init_capabilities(PCIDevice *pci, Error **errp)
         return false;
     }
     if (s->vport == ESWITCH_PF) {
-        pcie_dev_ser_num_init(pci, FAKERNIC_DSN_OFFSET, ldq_be_p(serial));
+        pcie_dev_ser_num_init(pci, FAKERNIC_DSN_OFFSET,
+                              fakernic_save_serial(s));
+        /* A load compares it itself: fakernic_load_end(). */
+        memset(pci->cmask + FAKERNIC_DSN_NUMBER, 0, sizeof(uint64_t));
     }
     if (s->card) {
         pcie_ari_init(pci, FAKERNIC_ARI_OFFSET);

@@ -204,6 +204,40 @@ static const VMStateInfo save_info_stream = {
     .put = save_stream_put,
 };
 
+/* ---- the MAC address ----------------------------------------------------- */
+
+uint64_t fakernic_save_serial(const FakernicState *s)
+{
+    const uint8_t *mac = s->conf.macaddr.a;
+    const uint8_t serial[8] = { mac[0], mac[1], mac[2], 0xff, 0xfe,
+                                mac[3], mac[4], mac[5] };
+
+    return ldq_be_p(serial);
+}
+
+static uint8_t *save_serial_at(FakernicState *s)
+{
+    return PCI_DEVICE(s)->config + FAKERNIC_DSN_NUMBER;
+}
+
+/* Whether the loaded PCI configuration is that of another MAC address. A VF has
+ * no serial number: its address follows from that of its PF. */
+static bool save_is_renamed(FakernicState *s)
+{
+    return s->vport == ESWITCH_PF &&
+           ldq_le_p(save_serial_at(s)) != fakernic_save_serial(s);
+}
+
+/*
+ * No driver has read the saved address, so the device keeps its own. Machines
+ * that start from one snapshot thus have cards of their own.
+ */
+static void save_rename(FakernicState *s)
+{
+    stq_le_p(save_serial_at(s), fakernic_save_serial(s));
+    memcpy(s->port_mac, s->conf.macaddr.a, sizeof(s->port_mac));
+}
+
 /* ---- virtual functions --------------------------------------------------- */
 
 static bool save_vf_enabled(const FakernicState *s)
@@ -352,6 +386,9 @@ static int fakernic_load_begin(void *opaque)
 /* What is wrong with the loaded registers; NULL: nothing. */
 static const char *save_wrong(FakernicState *s)
 {
+    if (s->status & FAKERNIC_STATUS_ENABLED && save_is_renamed(s)) {
+        return "property 'mac' differs, and a driver uses the device";
+    }
     if (s->driver_features & ~s->features) {
         return "the driver uses features that are not offered here";
     }
@@ -397,6 +434,9 @@ static int fakernic_load_end(void *opaque, int version)
     }
     s->saved.loading = false;
     fakernic_record(s, LOADED, 0);
+    if (save_is_renamed(s)) {
+        save_rename(s);         /* no driver uses it: save_wrong() */
+    }
     if (s->saved.resetting) {
         s->saved.waking = false;
         fakernic_reset(s);      /* in place of the one that was under way */

@@ -325,6 +325,30 @@ static void test_other_options(Rig *r)
     rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
 }
 
+/* Only a device that no driver uses gets another MAC address by a load. */
+static void test_other_mac(Rig *r)
+{
+    static const char other[] =
+        "-device fakernic,addr=04.0,id=nic0,mac=52:54:00:0a:0b:0d";
+    g_autofree char *path = NULL;
+    int64_t now;
+    uint64_t dsn;
+
+    save_move(&r->m, other);
+    g_assert_cmphex(reg_read(&r->n, FAKERNIC_REG_MAC_HI), ==, 0x0d0b);
+    ecam_enable(&r->m);
+    dsn = extended_capability(&r->m, ecam(SLOT), PCI_EXT_CAP_ID_DSN);
+    g_assert_cmphex(qtest_readl(r->m.qts, ecam(SLOT) + dsn + 4), ==,
+                    0xfe0a0b0d);
+    nic_bringup(&r->n);
+    path = save_end(&r->m, &now);
+    save_refused(DEVICE, path,
+                 "property 'mac' differs, and a driver uses the device");
+    save_begin(&r->m, other, path, now);
+    unlink(path);
+    assert_status(cmd(&r->n, FAKERNIC_CMD_NOP, NULL, 0, NULL, 0), OK);
+}
+
 /* The device's state in a file, behind its name without "-dm". */
 static char *save_find(char *file, size_t size)
 {
@@ -819,6 +843,7 @@ const FakernicTest fakernic_save_tests[] = {
     { "save/users", PAIR(test_users) },
     { "save/not-enabled", BARE(test_not_enabled) },
     { "save/other-options", PAIR(test_other_options) },
+    { "save/other-mac", BARE(test_other_mac) },
     { "save/truncated", PAIR(test_truncated) },
     { "save/changed", PAIR(test_changed) },
     { "save/absent-vector", READY(test_absent_vector) },
