@@ -157,6 +157,8 @@ TRUE = """
 echo clock $(date +%s)
 echo name $(hostname) $(getent hosts $FAKERNIC_NODE) $(getent hosts 127.0.0.1)
 echo mac $(cat /sys/class/net/eth0/address) $(cat /sys/class/infiniband/*/ports/1/gids/0)
+echo guid $(cat /sys/class/infiniband/*/node_guid)
+echo serial $(lspci -v -d 1af4:10f0 | sed -n 's/.*Serial Number //p')
 echo left $(ls -A /root/mine /tmp/mine /run/mine /dev/shm/mine /var/tmp/mine 2>/dev/null)
 echo logged $(dmesg | grep -c of-the-first-run)
 echo sees $(ls /work)
@@ -201,6 +203,8 @@ def test_nothing_leaks_by_a_snapshot(tmp_path):
             assert words[0] == node and f"192.168.77.{number}" in words, found
             assert "snapshot" not in words, found
             assert found["mac"].startswith(f"52:54:00:fa:ce:0{number} fe80:"), found
+            assert found["guid"] == f"5054:00ff:fefa:ce0{number}", found
+            assert found["serial"] == f"52-54-00-ff-fe-fa-ce-0{number}", found
             assert found["left"] == "" and found["logged"] == "0", found
             assert turn in found["sees"].split(), found
         kept.append({path: hashlib.sha256(path.read_bytes()).hexdigest()

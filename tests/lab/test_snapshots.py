@@ -13,6 +13,7 @@ import pytest
 from fakernic_lab import places, snapshots
 from fakernic_lab.errors import GuestCrashed
 from fakernic_lab.images import ProjectImage
+from fakernic_lab.lab import Lab
 from fakernic_lab.snapshots import Unusable
 
 QEMU = ["/bin/true"]
@@ -103,6 +104,21 @@ def test_new_snapshot_that_does_not_load_is_kept_out_for_an_hour(home):
     assert len(home.made) == 2
 
 
+@pytest.mark.parametrize("tried", (False, True))
+def test_snapshot_is_removed_only_if_it_was_loaded(home, tried):
+    """A QEMU that does not start, as with a wrong fault rule, says nothing about the
+    snapshot."""
+    snapshot = chosen()
+    snapshot.is_tried = tried
+    done = []
+    lab = SimpleNamespace(snapshot=snapshot, explain=done.append, relaunched=lambda: None,
+                          take_back=lambda: None, launch_machines=lambda: done.append("boot"))
+    with Lab.booting_instead(lab):
+        raise GuestCrashed("no QEMU")
+    assert done == ["the machines boot: no QEMU", "boot"]
+    assert (snapshot.folder / "state").exists() != tried
+
+
 def test_replaced_snapshot_is_not_removed(home):
     """A launcher whose snapshot fails does not remove the new one of another launcher."""
     failing = chosen()
@@ -189,7 +205,7 @@ def test_own_qemu_arguments_mean_a_boot():
 
 
 def test_virtual_functions_mean_a_boot():
-    """The firmware gives their card its window and bus numbers."""
+    """The device refuses to save them."""
     with pytest.raises(Unusable, match="virtual functions"):
         snapshots.require_fit(ProjectImage(), [], 4)
 

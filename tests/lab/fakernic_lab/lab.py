@@ -426,7 +426,7 @@ class Lab:
             if not self.snapshot:
                 raise
             self.explain(f"the machines boot: {error}")
-            if not isinstance(error, QMPError):         # that is about a card
+            if self.snapshot.is_tried:          # else QEMU has not even started
                 snapshots.remove(self.snapshot)
             self.take_back()
             self.launch_machines()
@@ -493,6 +493,8 @@ class Lab:
         first.await_monitor()
         for vm in others:
             vm.spawn()
+        for vm in others:
+            vm.await_monitor()
         side_by_side(Machine.begin, [first, *others])
         for vm, _ in self.capturing():
             vm.dump(vm.file_name(captures.CAPTURE))

@@ -35,8 +35,7 @@ ANSWERS_S = 60
 # The time for which a machine may stand still then, in milliseconds. Its peers repeat
 # their requests for two seconds (timeout 14, retry_cnt 7).
 STANDSTILL_MS = 500
-# A root port's window for the BARs of 127 VFs, or of a card that is plugged in after the
-# boot. Firmware does not reserve one of that size.
+# A root port's window for the BARs of 127 VFs, which firmware does not reserve.
 WINDOW = ",pref64-reserve=64M"
 KILLED = "was killed, perhaps because this machine has no memory left"
 NO_MEMORY = ": give the machines less (--memory), run fewer (-n), or raise 'ulimit -v'"
@@ -75,14 +74,6 @@ class Nic:
         backend, _, options = self.netdev.partition(",")
         return ["-netdev", f"{backend},id=n{index}" +
                 (f",{options}" if options else "")]
-
-    def plug(self, vm, index, slot):
-        """Add the device to a machine whose -netdev is there already."""
-        name, _, value = self.wire(index).partition("=")
-        # Only the values of options double their commas.
-        vm.qmp("device_add", driver=self.model, id=f"nic{index}", bus=slot,
-               **{name: value.replace(",,", ",") if isinstance(value, str) else value
-                  for name, value in {name: value, **self.properties}.items()})
 
     def is_linked(self):
         return self.netdev.startswith(LINK)
@@ -144,8 +135,7 @@ class Machine:
     image's architecture.
     PORTS: each device is below its own root port, else all are on the first bus.
     SNAPSHOT: the saved machine that this one starts from, or the one that is to be
-    saved (snapshots.py). A machine from a snapshot does not boot: launch() loads it
-    and plugs its devices in.
+    saved (snapshots.py). A machine from a snapshot does not boot: launch() loads it.
     CPU_NICE: a property of its fakernics, which lowers the priority of the vCPU
     threads below the thread that feeds them (qemu-hw/SCHEDULING.md).
     """
@@ -259,12 +249,11 @@ class Machine:
         arguments = []
         for slot in range(1, max(1, len(self.nics)) + 1) if ports else ():
             port = f"pcie-root-port,id=slot{slot},chassis={slot},slot={slot}"
-            if self.snapshot or self.nics and "vfs" in self.nics[slot - 1].properties:
+            if self.nics and "vfs" in self.nics[slot - 1].properties:
                 port += WINDOW
             arguments += ["-device", port]
         for index, nic in enumerate(self.nics):
-            arguments += (nic.netdev_arguments(index) if self.is_loaded() else
-                          nic.arguments(index, ports and f"slot{index + 1}"))
+            arguments += nic.arguments(index, ports and f"slot{index + 1}")
         return arguments
 
     # ---- life --------------------------------------------------------------
@@ -303,8 +292,6 @@ class Machine:
         self.await_monitor()
         if self.is_loaded():
             self.snapshot.load(self)
-            for index, nic in enumerate(self.nics):
-                nic.plug(self, index, f"slot{index + 1}")
             self.qmp("cont")
         self.close_monitor()
 

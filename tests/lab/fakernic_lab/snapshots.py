@@ -3,8 +3,9 @@
 
 The first run boots one machine, saves it, and starts all machines of the run from it.
 Later runs with the same image, kernel, QEMU and options start from it at once. The saved
-machine has no card and no mounted folder. Each machine gets its card by hot-plug after
-the load, and its name, clock and random seed by WAKE.
+machine has a card that no driver uses, and no mounted folder. The device keeps its own MAC
+address, rules and recorder when it is loaded. WAKE then lets the driver take it, and gives
+the machine its name, clock and random seed.
 
 A snapshot is a folder with these files, which no machine writes to:
 
@@ -32,7 +33,8 @@ from . import places
 from .arches import HOST
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
 from .images import ProjectImage
-from .machine import Machine, Mount
+from .machine import Machine, Mount, Nic
+from .net import mac
 from .outputs import contents, name_of
 from .qmp import QMPError
 
@@ -50,8 +52,9 @@ FAILURES = (LabError, GuestCrashed, GuestTimeout, CommandFailed, QMPError, OSErr
 CAPABILITIES = [{"capability": "x-ignore-shared", "state": True}]
 
 # In the machine that is saved: loads what each run needs, and runs the programs of the
-# set-up once, so that their pages are in the memory.
+# set-up once, so that their pages are in the memory. The driver leaves the card alone.
 PREPARE = """
+echo 0 >/sys/bus/pci/drivers_autoprobe
 modprobe -qa fakernic ib_uverbs rdma_ucm ib_umad 9pnet_virtio 9p
 for one in ip ping mount mkdir mkfifo chmod; do
     $one --version >/dev/null 2>&1
@@ -59,7 +62,8 @@ done
 mkdir -p /usr/local/bin /run/fakernic-ssh /run/sshd /root/.ssh
 """
 # In each machine after the load. The seed makes its random numbers differ from those of
-# other machines of the same snapshot. The first line of /etc/hosts has the name.
+# other machines of the same snapshot. The first line of /etc/hosts has the name. The
+# kernel then looks for drivers again, as at its boot.
 WAKE = """
 set -e
 fakernic-lab-agent wake {seconds} {nanoseconds} <<'END'
@@ -67,6 +71,10 @@ fakernic-lab-agent wake {seconds} {nanoseconds} <<'END'
 END
 echo {name} >/proc/sys/kernel/hostname
 echo 127.0.0.1 localhost {name} >/etc/hosts
+echo 1 >/sys/bus/pci/drivers_autoprobe
+for device in /sys/bus/pci/devices/*; do
+    [ -e $device/driver ] || echo ${{device##*/}} >/sys/bus/pci/drivers_probe
+done
 """
 
 
@@ -89,7 +97,8 @@ class Making:
 class Snapshot:
     """An open snapshot. It stays valid if its folder is removed or replaced."""
 
-    is_loaded = True            # the machine gets its cards after the load
+    is_loaded = True
+    is_tried = False            # whether a machine has begun to load it
 
     def __init__(self, folder):
         self.folder = folder
@@ -121,6 +130,7 @@ class Snapshot:
 
     def load(self, vm):
         """Loads the snapshot into a QEMU that waits for it. Raises Unusable."""
+        self.is_tried = True
         try:
             vm.qmp("migrate-set-capabilities", capabilities=CAPABILITIES)
             vm.qmp("migrate-incoming", uri=f"file:{name_of(self.state)}")
@@ -202,7 +212,7 @@ def require_fit(image, extra, vfs=0):
     if extra:
         raise Unusable("--qemu-arg may add what a snapshot cannot have")
     if vfs:
-        raise Unusable("a card with virtual functions is there from the boot on")
+        raise Unusable("a card with virtual functions cannot be saved")
 
 
 def chosen(image, qemu, memory, cpus, mounts):
@@ -274,7 +284,8 @@ def make(folder, image, qemu, options, mounts):
 def save(new, image, qemu, options, mounts):
     """Writes the files of a snapshot into the folder NEW."""
     with open(new / "memory", "w+b") as memory, open(new / "state", "w+b") as state:
-        vm = Machine(NAME, new / "machine", image=image, qemu=qemu,
+        card = Nic("fakernic", "hubport,hubid=0", mac=mac(0))
+        vm = Machine(NAME, new / "machine", [card], image, qemu=qemu,
                      mounts=[Mount(new / "empty", "/")] * mounts,
                      snapshot=Making(memory), keeps=[state], **options)
         try:
