@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Snapshots of machines: which one fits, broken and old ones, a full disk, other users.
-No machine is booted: the saved machine is a fake."""
+"""Snapshots of machines: which one fits, broken and old ones, a full disk, other users; and
+the steps of the agent. No machine is booted: the saved machine is a fake."""
 
 import json
 import os
+import subprocess
 import threading
 import time
 from types import SimpleNamespace
 
 import pytest
 
-from fakernic_lab import places, snapshots
+from fakernic_lab import places, rdma, snapshots
 from fakernic_lab.errors import GuestCrashed
 from fakernic_lab.images import ProjectImage
-from fakernic_lab.lab import Lab
+from fakernic_lab.lab import Lab, Node
+from fakernic_lab.machine import Mount
 from fakernic_lab.snapshots import Unusable
 
 QEMU = ["/bin/true"]
@@ -215,3 +217,116 @@ def test_foreign_images_boot():
     for image in (SimpleNamespace(), ProjectImage(arch=places.HOST._replace(name="other"))):
         with pytest.raises(Unusable, match="only the project's own guest"):
             snapshots.require_fit(image, [])
+
+
+# ---- the agent's steps --------------------------------------------------------------
+
+def set_up(*words):
+    """Carries out steps of the agent on this computer."""
+    return subprocess.run([places.tool("fakernic-lab-agent"), "set-up", *map(str, words)],
+                          capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_steps_are_carried_out_in_order(tmp_path):
+    """A later step replaces the file of an earlier one, which keeps its mode."""
+    file = tmp_path / "file"
+    done = set_up("write", 600, file, "first\n", "write", 644, file, "second\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert file.read_text() == "second\n" and file.stat().st_mode & 0o777 == 0o600
+
+
+def test_first_failing_step_ends_the_set_up(tmp_path):
+    """The line names the step and the cause, and no further step is carried out."""
+    done = set_up("write", 600, tmp_path / "no/file", "text", "write", 600,
+                  tmp_path / "file", "text")
+    assert done.returncode == 1 and not (tmp_path / "file").exists()
+    assert done.stderr == "fakernic-lab-agent: write 600: No such file or directory\n"
+
+
+@pytest.mark.parametrize("words", (("nosuch",), ("write", 600, "file")), ids=str)
+def test_unknown_step_is_refused(words):
+    """A step without a name that the agent knows, or without all of its words."""
+    done = set_up(*words)
+    assert done.returncode == 2 and f"no step '{words[0]}'" in done.stderr
+
+
+@pytest.mark.parametrize("address", ("127.0.0.1", "::1"))
+def test_closed_port_is_an_answer(address):
+    """A machine is reached if it refuses the connection."""
+    assert set_up("reach", address).returncode == 0
+
+
+def test_address_that_is_none_is_not_awaited():
+    done = set_up("reach", "node1")
+    assert done.returncode == 1 and "reach node1: Invalid argument" in done.stderr
+
+
+class Agent:
+    """A guest that notes the steps it gets, and answers as an agent does."""
+
+    def __init__(self):
+        self.steps = []
+
+    def set_up(self, *steps):
+        self.steps += steps
+        return "fakernic0 eth0 3\n" if "up" in [step[0] for step in steps] else ""
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    """Two machines from a snapshot, with a read-only folder."""
+    lab = Lab.__new__(Lab)
+    lab.snapshot = True
+    lab.mounts, lab.mtu, lab.say = [Mount(tmp_path, "/work")], 4096, None
+    lab.wire_rules, lab.netdev, lab.options = [], None, {"stays": True}
+    lab.numbers, lab.environment, lab.meeting = (1, 2), {}, None
+    lab.nodes = [Node(lab, SimpleNamespace(name=f"node{number}", guest=Agent()))
+                 for number in lab.numbers]
+    lab.set_up()
+    return lab
+
+
+def test_steps_bring_a_machine_up(loaded):
+    """The folder and the addresses come first, and the launcher knows the card's names."""
+    one, two = loaded.nodes
+    assert one.guest.steps[:2] == [
+        ("mount", "mount0", "/work", "ro",
+         "trans=virtio,version=9p2000.L,msize=262144,cache=mmap"),
+        ("up", "192.168.77.1", "fd00:77::1", 4096)]
+    assert (one.work, one.port.ibdev, one.port.netdev) == ("/work", "fakernic0", "eth0")
+    assert two.port.ip4 == "192.168.77.2" and two.port.families == (4, 6)
+    assert two.port.mtu == 4096
+
+
+def test_steps_introduce_the_machines(loaded):
+    """Each machine knows all names, and reaches the next one."""
+    for node, next_ in zip(loaded.nodes, (2, 1)):
+        written = {step[2]: step[3] for step in node.guest.steps if step[0] == "write"}
+        assert written["/etc/hosts"].startswith(f"127.0.0.1 localhost {node.name}\n")
+        assert "\n192.168.77.1 node1 # fakernic-lab\n" in written["/etc/hosts"]
+        assert "\nfd00:77::2 node2-v6 # fakernic-lab\n" in written["/etc/hosts"]
+        assert [step[1] for step in node.guest.steps if step[0] == "reach"] == [
+            f"192.168.77.{next_}", f"fd00:77::{next_}"]
+
+
+def test_steps_give_all_machines_one_key_of_ssh(loaded):
+    files = [{step[2]: step[1:] for step in node.guest.steps if step[0] == "write"}
+             for node in loaded.nodes]
+    for name in ("/run/fakernic-ssh/key", "/root/.ssh/fakernic-lab"):
+        assert {file[name][2] for file in files} == {files[0]["/run/fakernic-ssh/key"][2]}
+        assert files[0][name][0] == 600
+    assert "FAKERNIC_NODE=\"node2\"" in files[1]["/run/fakernic-ssh/sshd_config"][2]
+    assert "Host node1 node1-v6 192.168.77.1 " in files[0]["/root/.ssh/config"][2]
+    assert loaded.nodes[0].guest.steps[-1][0] == "ssh"
+
+
+def test_kernel_without_ipv6_has_one_address(loaded):
+    port = rdma.port_of(loaded.node1, 1, "fakernic0 eth0 1\n")
+    assert port.families == (4,) and port.mtu == 1500
+    assert rdma.steps_reach(port, [port, loaded.node2.port]) == [("reach", "192.168.77.2")]
+
+
+def test_invalid_names_of_a_machine_are_refused():
+    """A hostile machine cannot put its own words into scripts."""
+    with pytest.raises(GuestCrashed, match="no valid name"):
+        rdma.port_of(SimpleNamespace(name="node1"), 1, "$(reboot) eth0 3\n")

@@ -37,6 +37,9 @@ ENDS_S = 2              # from a closed port to the end of its QEMU
 INPUT_CHUNK = 8192
 TIMED_OUT = (124, 137)
 KILLED = 137
+# The agent's own command (guest/agent.c), and the longest that its steps may take.
+SET_UP = ("fakernic-lab-agent", "set-up")
+SET_UP_S = 150
 # Interval between requests to an agent that does not answer: first, longest.
 AGAIN_FIRST_S = 0.1
 AGAIN_S = 1
@@ -391,6 +394,13 @@ class Guest:
     def check(self, script, timeout=60):
         """Run a shell script that must succeed and return its output."""
         return self.run(script, timeout).check().out
+
+    def set_up(self, *steps, timeout=SET_UP_S):
+        """Carry out STEPS of the agent, each a name and its words, in one process
+        that starts no program. Return their output."""
+        argv = [*SET_UP, *(str(word) for step in steps for word in step)]
+        shown = " ".join([*SET_UP, *(step[0] for step in steps)])
+        return Job(self, shown, argv, timeout * self.vm.patience).wait().check().out
 
     def write(self, path, text):
         """Write TEXT into the file PATH of the guest."""

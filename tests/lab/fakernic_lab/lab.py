@@ -96,8 +96,7 @@ NO_9P = 19                      # ENODEV
 MOUNT = """
 [ -d /sys/module/9p ] || modprobe -qa 9pnet_virtio 9p
 [[ $(</proc/filesystems) == *9p* ]] || exit {no_9p}
-[ -d {target} ] || mkdir -p {target} && mount -t 9p -o {how},trans=virtio,version=9p2000.L,\
-msize=262144,cache={cache} {tag} {target}
+[ -d {target} ] || mkdir -p {target} && mount -t 9p -o {how},{options} {tag} {target}
 """
 
 
@@ -568,7 +567,8 @@ class Lab:
         return missed
 
     def set_up(self):
-        side_by_side(self.set_up_node, self.nodes, self.numbers)
+        side_by_side(self.set_up_loaded if self.has_steps() else self.set_up_node,
+                     self.nodes, self.numbers)
         self.report_missing_parts()
         self.connect()
         if self.wire_rules:
@@ -585,6 +585,21 @@ class Lab:
                 node.guest.check(self.tree.script(self.mounts))
             else:
                 node.without_provider = not node.guest.run(HAS_PROVIDER).ok
+
+    def has_steps(self):
+        """Whether the agent sets the machines up by steps, and not by scripts: those from a
+        snapshot have the launcher's own agent. What belongs to a tree is a script."""
+        return self.snapshot and not self.tree
+
+    def set_up_loaded(self, node, number):
+        """What set_up_node() does, by steps."""
+        with self.explained(node):
+            said = node.guest.set_up(
+                *(mount.step(index) for index, mount in enumerate(self.mounts)),
+                rdma.step_up(number, self.mtu))
+        node.port = rdma.port_of(node.vm, number, said, self.mtu)
+        if any(mount.target == WORK for mount in self.mounts):
+            node.work = WORK
 
     @contextmanager
     def explained(self, node):
@@ -627,16 +642,24 @@ class Lab:
             with self.explained(node):
                 node.guest.check("\n".join([script, *pings]),
                                  rdma.PING_S * (len(pings) + 3))
-        side_by_side(introduce, self.nodes, ports, ports[1:] + ports[:1])
+
+        def introduce_loaded(node, port, following):
+            hosts = snapshots.HOSTS.format(name=node.name) + "".join(
+                f"{line} # fakernic-lab\n" for line in names.splitlines())
+            with self.explained(node):
+                node.guest.set_up(("write", 644, "/etc/hosts", hosts),
+                                  ("write", 755, meeting.TOOL, meeting.SCRIPT),
+                                  *rdma.steps_reach(port, [following]))
+        side_by_side(introduce_loaded if self.has_steps() else introduce,
+                     self.nodes, ports, ports[1:] + ports[:1])
         if not self.options["stays"]:
             self.meeting = meeting.Meeting(self.nodes)
-        ssh.connect(self.nodes, self.tree, side_by_side)
+        ssh.connect(self.nodes, self.tree, side_by_side, self.has_steps())
 
     def set_up_mounts(self, node):
         for index, mount in enumerate(self.mounts):
             script = MOUNT.format(target=shlex.quote(mount.target), no_9p=NO_9P,
-                                  how="rw" if mount.writable else "ro",
-                                  cache=mount.cache,
+                                  how=mount.how(), options=mount.options(),
                                   tag=f"mount{index}")
             result = node.guest.run(script)
             if result.code == NO_9P:

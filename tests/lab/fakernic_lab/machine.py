@@ -106,6 +106,17 @@ class Mount:
                 "-device", f"virtio-9p-pci,fsdev=mount{index},"
                 f"mount_tag=mount{index}"]
 
+    def how(self):
+        return "rw" if self.writable else "ro"
+
+    def options(self):
+        """The options of the file system 9p."""
+        return f"trans=virtio,version=9p2000.L,msize=262144,cache={self.cache}"
+
+    def step(self, index):
+        """The step of the agent that mounts it."""
+        return "mount", f"mount{index}", self.target, self.how(), self.options()
+
 
 def socket_arguments(kind, name, path, log=None):
     """A character device that is a listening unix socket."""

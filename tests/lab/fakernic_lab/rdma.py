@@ -216,6 +216,28 @@ def bring_up(vm, number, driver="fakernic", mtu=None):
     return port
 
 
+def step_up(number, mtu=None):
+    """The step of the agent that does what bring_up() does, in a machine with one card
+    from a snapshot."""
+    return "up", ip4(number), ip6(number), mtu or 0
+
+
+def port_of(vm, number, said, mtu=None):
+    """The Port that step_up() has brought up. SAID is the output."""
+    words = said.split()
+    if len(words) != 3 or not all(map(NAME.fullmatch, words)):
+        raise GuestCrashed(f"{vm.name} reports no valid name of an RDMA device")
+    port = Port(vm, number, words[0], words[1], words[2] != "1")
+    port.mtu = mtu or port.mtu
+    return port
+
+
+def steps_reach(port, ports):
+    """The steps that do what pings() does."""
+    return [("reach", peer.ip(family)) for peer in ports for family in port.families
+            if peer is not port]
+
+
 def pings(port, ports):
     """The commands that end when PORT has reached all other PORTS, by IPv4 and IPv6."""
     return [f"ping -c 1 -w {PING_S} {peer.ip(family)}" for peer in ports

@@ -4,8 +4,8 @@
 The first run boots one machine, saves it, and starts all machines of the run from it.
 Later runs with the same image, kernel, QEMU and options start from it at once. The saved
 machine has a card that no driver uses, and no mounted folder. The device keeps its own MAC
-address, rules and recorder when it is loaded. WAKE then lets the driver take it, and gives
-the machine its name, clock and random seed.
+address, rules and recorder when it is loaded. wake() then lets the driver take it, and
+gives the machine its name, clock and random seed.
 
 A snapshot is a folder with these files, which no machine writes to:
 
@@ -38,7 +38,7 @@ from .net import mac
 from .outputs import contents, name_of
 from .qmp import QMPError
 
-# The name of the machine that is saved. The others get their own by WAKE.
+# The name of the machine that is saved. The others get their own by wake().
 NAME = "snapshot"
 WHOLE, UNUSABLE = "whole", "unusable"
 FILES = ("memory", "state", "console")
@@ -54,28 +54,17 @@ CAPABILITIES = [{"capability": "x-ignore-shared", "state": True}]
 # In the machine that is saved: loads what each run needs, and runs the programs of the
 # set-up once, so that their pages are in the memory. The driver leaves the card alone.
 PREPARE = """
+set -e
 echo 0 >/sys/bus/pci/drivers_autoprobe
-modprobe -qa fakernic ib_uverbs rdma_ucm ib_umad 9pnet_virtio 9p
+modprobe -a fakernic ib_uverbs rdma_ucm
+modprobe -qa ib_umad 9pnet_virtio 9p || true
 for one in ip ping mount mkdir mkfifo chmod; do
-    $one --version >/dev/null 2>&1
+    $one --version >/dev/null 2>&1 || true
 done
 mkdir -p /usr/local/bin /run/fakernic-ssh /run/sshd /root/.ssh
 """
-# In each machine after the load. The seed makes its random numbers differ from those of
-# other machines of the same snapshot. The first line of /etc/hosts has the name. The
-# kernel then looks for drivers again, as at its boot.
-WAKE = """
-set -e
-fakernic-lab-agent wake {seconds} {nanoseconds} <<'END'
-{seed}
-END
-echo {name} >/proc/sys/kernel/hostname
-echo 127.0.0.1 localhost {name} >/etc/hosts
-echo 1 >/sys/bus/pci/drivers_autoprobe
-for device in /sys/bus/pci/devices/*; do
-    [ -e $device/driver ] || echo ${{device##*/}} >/sys/bus/pci/drivers_probe
-done
-"""
+# The first line of /etc/hosts.
+HOSTS = "127.0.0.1 localhost {name}\n"
 
 
 class Unusable(Exception):
@@ -140,10 +129,13 @@ class Snapshot:
 
 
 def wake(vm):
-    """Makes a machine that runs again differ from all others of its snapshot."""
-    seconds, nanoseconds = divmod(time.time_ns(), 10 ** 9)
-    vm.guest.check(WAKE.format(seed=secrets.token_hex(64), seconds=seconds,
-                               nanoseconds=nanoseconds, name=vm.name))
+    """Makes a machine that runs again differ from all others of its snapshot: the seed does
+    so for its random numbers. Then drivers take the devices, as at a boot."""
+    vm.guest.set_up(("seed", secrets.token_hex(64)),
+                    ("clock", *divmod(time.time_ns(), 10 ** 9)),
+                    ("write", 644, "/proc/sys/kernel/hostname", vm.name),
+                    ("write", 644, "/etc/hosts", HOSTS.format(name=vm.name)),
+                    ("probe",))
 
 
 def backend(size, file, how):
@@ -291,6 +283,7 @@ def save(new, image, qemu, options, mounts):
         try:
             vm.boot()
             vm.guest.check(PREPARE)
+            vm.guest.set_up(timeout=10)         # an old agent would not end
             vm.guest.close()
             vm.qmp("stop")
             vm.assert_healthy()

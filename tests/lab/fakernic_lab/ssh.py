@@ -17,6 +17,7 @@ from . import rdma, tree
 
 FOLDER = "/run/fakernic-ssh"
 KEY = f"{FOLDER}/key"
+SSHD = "/usr/sbin/sshd"         # of the project's own guest
 # Without these mpirun refuses to run as root, as which all commands run.
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
        "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -62,6 +63,13 @@ read -r _ _ _ agent _ </proc/$PPID/stat
 # An image's own sshd would not lead into the tree.
 STOP = "systemctl stop ssh.socket ssh.service sshd.service 2>/dev/null || true"
 
+# The client's options for the machines.
+CLIENT = """\
+Host {names}
+    User root
+    IdentityFile ~/.ssh/fakernic-lab
+    UserKnownHostsFile ~/.ssh/fakernic-lab.known ~/.ssh/known_hosts
+"""
 # What ssh finds in the home of root, in the machine or its view. Options that the
 # file has had are for all hosts, as before.
 KNOW = f"""
@@ -74,11 +82,7 @@ while read -r line; do echo "$line"; done >fakernic-lab.known <<'EOF'
 {{known}}EOF
 before=
 [ ! -e config ] || before=$(<config)
-[[ $before == *fakernic-lab* ]] || echo "Host {{names}}
-    User root
-    IdentityFile ~/.ssh/fakernic-lab
-    UserKnownHostsFile ~/.ssh/fakernic-lab.known ~/.ssh/known_hosts
-Match all
+[[ $before == *fakernic-lab* ]] || echo "{CLIENT}Match all
 $before" >config
 """
 
@@ -168,11 +172,29 @@ def know(keys, view):
                    for home in homes)
 
 
-def connect(nodes, view, side_by_side):
-    """Lets NODES reach each other, with a VIEW of a tree in it."""
+def steps(node, keys, private, public):
+    """What START and KNOW do, as steps of the agent in a machine from a snapshot."""
+    home = "/root/.ssh"
+    return [("write", 600, KEY, private),
+            ("write", 644, f"{KEY}.pub", public),
+            ("write", 644, f"{FOLDER}/sshd_config", configuration(node, None)),
+            ("write", 600, f"{home}/fakernic-lab", private),
+            ("write", 600, f"{home}/fakernic-lab.known", known(keys)),
+            ("write", 600, f"{home}/config", CLIENT.format(
+                names=" ".join(name for number in keys for name in names(number)))),
+            ("ssh", SSHD, f"{FOLDER}/sshd_config")]
+
+
+def connect(nodes, view, side_by_side, has_steps=False):
+    """Lets NODES reach each other, with a VIEW of a tree in it. HAS_STEPS: see
+    Lab.has_steps()."""
     private, public = make_key()
     keys = {node.port.number: public for node in nodes}
     other = {}
+    if has_steps:
+        side_by_side(lambda node: node.guest.set_up(*steps(node, keys, private, public)),
+                     nodes)
+        return
 
     def start(node):
         said = node.guest.check(START.format(

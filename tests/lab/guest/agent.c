@@ -24,15 +24,20 @@
  * does: sshd costs a guest nothing until a client connects. Returns when it
  * listens.
  *
- * fakernic-lab-agent wake SECONDS NANOSECONDS: sets the clock, and mixes the
- * standard input into the kernel's random numbers at once. Machines that start
- * from one snapshot would get equal numbers without it.
+ * fakernic-lab-agent set-up STEP WORD... STEP WORD...: carries out steps of the
+ * set-up of a machine that starts from a snapshot, in one process, until one
+ * fails. The table "steps" lists them. As a command of the host it starts no
+ * program: emulated, each program costs more than all the steps.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_addr.h>
 #include <linux/random.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pty.h>
@@ -42,6 +47,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -56,6 +62,16 @@
 #define CHUNK 12288 /* bytes of output in a line, which has 4/3 of that */
 #define ARGS_MAX 1024
 #define END_OF_FILE 4 /* Ctrl-D, to a terminal */
+
+#define NAME "fakernic-lab-agent"
+#define SET_UP "set-up"
+#define INFINIBAND "/sys/class/infiniband"
+#define PCI "/sys/bus/pci"
+#define CARD_MS 20000    /* the longest wait for the card */
+#define WAIT_MS 60000    /* the longest other wait of a step */
+#define ASK_MS 20        /* the first wait for a peer's answer; each doubles */
+#define LOOK_US 1000     /* between two looks at it */
+#define GIDS_MAX 16      /* looked at: the addresses are among the first */
 
 static const char digits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -266,6 +282,8 @@ static char **split(char *text, size_t size)
     return argv;
 }
 
+static int set_up(char *const argv[]);
+
 static void become(char *const argv[])
 {
     sigset_t none;
@@ -273,6 +291,10 @@ static void become(char *const argv[])
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
+    if (!strcmp(argv[0], NAME) && argv[1] && !strcmp(argv[1], SET_UP)) {
+        close_range(3, ~0U, 0); /* as if a program started */
+        _exit(set_up(argv + 2));
+    }
     execvp(argv[0], argv);
     dprintf(2, "fakernic-lab-agent: %s: %s\n", argv[0], strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);
@@ -625,25 +647,371 @@ static int serve_port(char *const argv[])
     return 0;
 }
 
-/* ---- after the load of a snapshot ---------------------------------------- */
+/* ---- the set-up after the load of a snapshot ----------------------------- */
 
-static int wake(char *const now[])
+/* A step returns 0, or -1 with errno. */
+
+/* MODE PATH TEXT: writes a file. */
+static int write_file(char *const words[])
 {
-    struct timespec clock = { .tv_sec = atoll(now[0]),
-                              .tv_nsec = atoll(now[1]) };
+    const size_t size = strlen(words[2]);
+    int fd = open(words[1], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+                  (mode_t)strtoul(words[0], NULL, 8));
+
+    if (fd < 0) {
+        return -1;
+    }
+    bool done = write(fd, words[2], size) == (ssize_t)size;
+
+    return close(fd) || !done ? -1 : 0;
+}
+
+/* TEXT: mixes it into the kernel's random numbers at once. Machines that start
+ * from one snapshot would get equal numbers without it. */
+static int mix(char *const words[])
+{
     static union {
         struct rand_pool_info info;
         char room[sizeof(struct rand_pool_info) + 256];
     } pool;
     int random = open("/dev/urandom", O_RDWR | O_CLOEXEC);
 
-    pool.info.buf_size = (int)read(0, pool.info.buf, 256);
+    pool.info.buf_size = (int)strnlen(words[0], 256);
     pool.info.entropy_count = 8 * pool.info.buf_size;
-    if (pool.info.buf_size <= 0 || ioctl(random, RNDADDENTROPY, &pool) ||
-        ioctl(random, RNDRESEEDCRNG) ||
-        clock_settime(CLOCK_REALTIME, &clock)) {
-        perror("fakernic-lab-agent: wake");
-        return 1;
+    memcpy(pool.info.buf, words[0], (size_t)pool.info.buf_size);
+    if (random < 0 || ioctl(random, RNDADDENTROPY, &pool) ||
+        ioctl(random, RNDRESEEDCRNG)) {
+        return -1;
+    }
+    return close(random);
+}
+
+/* SECONDS NANOSECONDS: sets the clock. */
+static int set_clock(char *const words[])
+{
+    struct timespec now = { .tv_sec = atoll(words[0]),
+                            .tv_nsec = atoll(words[1]) };
+
+    return clock_settime(CLOCK_REALTIME, &now);
+}
+
+/* Lets drivers take the PCI devices that have none, and those that come. */
+static int probe(char *const words[])
+{
+    char *again[] = { "0", PCI "/drivers_autoprobe", "1" };
+    DIR *folder = opendir(PCI "/devices");
+    struct dirent *entry;
+
+    (void)words;
+    if (!folder || write_file(again)) {
+        return -1;
+    }
+    while ((entry = readdir(folder))) {
+        char path[300];
+        char *one[] = { "0", PCI "/drivers_probe", entry->d_name };
+
+        snprintf(path, sizeof(path), PCI "/devices/%s/driver", entry->d_name);
+        if (entry->d_name[0] != '.' && access(path, F_OK) && write_file(one)) {
+            return -1;
+        }
+    }
+    return closedir(folder);
+}
+
+/* TAG FOLDER HOW OPTIONS: mounts a folder of the host, HOW "ro" or "rw". */
+static int mount_folder(char *const words[])
+{
+    char *path = words[1];
+
+    for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
+        *at = '\0';
+        mkdir(path, 0755);
+        *at = '/';
+    }
+    mkdir(path, 0755);          /* mount() reports what is missing */
+    return mount(words[0], path, "9p", strcmp(words[2], "ro") ? 0 : MS_RDONLY,
+                 words[3]);
+}
+
+/* A request to the kernel's network configuration. */
+typedef union Request {
+    struct nlmsghdr head;
+    char bytes[256];
+} Request;
+
+static void append(Request *r, const void *data, size_t size)
+{
+    memcpy(r->bytes + NLMSG_ALIGN(r->head.nlmsg_len), data, size);
+    r->head.nlmsg_len = NLMSG_ALIGN(r->head.nlmsg_len) + (unsigned)size;
+}
+
+static void append_attribute(Request *r, unsigned short type, const void *data,
+                             size_t size)
+{
+    struct rtattr head = { .rta_len = (unsigned short)RTA_LENGTH(size),
+                           .rta_type = type };
+
+    append(r, &head, sizeof(head));
+    append(r, data, size);
+}
+
+static int ask_kernel(Request *r)
+{
+    struct {
+        struct nlmsghdr head;
+        struct nlmsgerr error;
+        char room[256];
+    } answer;
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+
+    r->head.nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
+    if (fd < 0 || send(fd, r, r->head.nlmsg_len, 0) < 0 ||
+        recv(fd, &answer, sizeof(answer), 0) <
+            (ssize_t)NLMSG_LENGTH(sizeof(int))) {
+        return -1;
+    }
+    close(fd);
+    errno = -answer.error.error;
+    return errno ? -1 : 0;
+}
+
+static int start_interface(unsigned index, unsigned mtu)
+{
+    struct ifinfomsg link = { .ifi_index = (int)index, .ifi_flags = IFF_UP,
+                              .ifi_change = IFF_UP };
+    Request r = { .head = { .nlmsg_len = NLMSG_HDRLEN,
+                            .nlmsg_type = RTM_NEWLINK } };
+
+    append(&r, &link, sizeof(link));
+    if (mtu) {
+        append_attribute(&r, IFLA_MTU, &mtu, sizeof(mtu));
+    }
+    return ask_kernel(&r);
+}
+
+/* Other machines do not have the address, so it is usable at once. */
+static int add_address(unsigned index, int family, const char *text,
+                       unsigned char prefix)
+{
+    struct ifaddrmsg message = { .ifa_family = (unsigned char)family,
+                                 .ifa_prefixlen = prefix,
+                                 .ifa_flags = IFA_F_NODAD,
+                                 .ifa_index = index };
+    Request r = { .head = { .nlmsg_len = NLMSG_HDRLEN,
+                            .nlmsg_type = RTM_NEWADDR,
+                            .nlmsg_flags = NLM_F_CREATE | NLM_F_REPLACE } };
+    const size_t size = family == AF_INET ? 4 : 16;
+    unsigned char address[16];
+
+    if (inet_pton(family, text, address) != 1) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (family == AF_INET) {
+        message.ifa_flags = 0;
+    }
+    append(&r, &message, sizeof(message));
+    append_attribute(&r, IFA_LOCAL, address, size);
+    append_attribute(&r, IFA_ADDRESS, address, size);
+    return ask_kernel(&r);
+}
+
+/* The first entry of a folder. */
+static bool first_of(const char *path, char name[64])
+{
+    DIR *folder = opendir(path);
+    struct dirent *entry;
+    bool found = false;
+
+    while (folder && !found && (entry = readdir(folder))) {
+        found = entry->d_name[0] != '.' && strlen(entry->d_name) < 64;
+        if (found) {
+            strcpy(name, entry->d_name);
+        }
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    return found;
+}
+
+static bool has_card(char ibdev[64], char netdev[64])
+{
+    char path[200];
+
+    if (!first_of(INFINIBAND, ibdev)) {
+        return false;
+    }
+    snprintf(path, sizeof(path), INFINIBAND "/%s/device/net", ibdev);
+    return first_of(path, netdev);
+}
+
+/* The number of RoCEv2 GIDs. */
+static int gids(const char *ibdev)
+{
+    int found = 0;
+
+    for (int i = 0; i < GIDS_MAX; i++) {
+        char path[200], type[32] = "";
+        int fd;
+
+        snprintf(path, sizeof(path),
+                 INFINIBAND "/%s/ports/1/gid_attrs/types/%d", ibdev, i);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0) {
+            found += read(fd, type, sizeof(type) - 1) > 0 && strstr(type, "v2");
+            close(fd);
+        }
+    }
+    return found;
+}
+
+/* Milliseconds since the boot. */
+static long long now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1000LL * now.tv_sec + now.tv_nsec / 1000000;
+}
+
+/* Connects to a TCP port, which need not be open: a refusal is an answer, too.
+ * Returns an error number. */
+static int ask_peer(int family, const struct sockaddr *address, socklen_t size,
+                    int wait_ms)
+{
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    struct pollfd room = { .fd = fd, .events = POLLOUT };
+    int error = connect(fd, address, size) ? errno : 0;
+    socklen_t length = sizeof(error);
+
+    if (error == EINPROGRESS) {
+        error = ETIMEDOUT;
+        if (poll(&room, 1, wait_ms) == 1) {
+            getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
+        }
+    }
+    close(fd);
+    return error == ECONNREFUSED ? 0 : error;
+}
+
+/* ADDRESS: waits until another machine answers. */
+static int reach(char *const words[])
+{
+    const int family = strchr(words[0], ':') ? AF_INET6 : AF_INET;
+    struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(1) };
+    struct sockaddr_in6 six = { .sin6_family = AF_INET6,
+                                .sin6_port = htons(1) };
+    const bool is_six = family == AF_INET6;
+    const struct sockaddr *address = is_six ? (struct sockaddr *)&six
+                                            : (struct sockaddr *)&four;
+    const socklen_t size = is_six ? sizeof(six) : sizeof(four);
+    const long long end = now_ms() + WAIT_MS;
+    int wait_ms = ASK_MS;
+
+    if (inet_pton(family, words[0], is_six ? (void *)&six.sin6_addr
+                                           : (void *)&four.sin_addr) != 1) {
+        errno = EINVAL;
+        return -1;
+    }
+    while (now_ms() < end) {
+        if (!ask_peer(family, address, size, wait_ms)) {
+            return 0;
+        }
+        usleep(LOOK_US);
+        wait_ms = wait_ms < WAIT_MS ? 2 * wait_ms : WAIT_MS;
+    }
+    errno = EHOSTUNREACH;
+    return -1;
+}
+
+/* IP4 IP6 MTU: gives the card's interface these addresses, and an MTU unless
+ * that is 0. Prints the RDMA device, the interface, and the number of their
+ * GIDs, with that of the link-local address: one if the kernel has no IPv6. */
+static int bring_up(char *const words[])
+{
+    const bool six = !access("/proc/net/if_inet6", F_OK);
+    long long end = now_ms() + CARD_MS;
+    const int wanted = six ? 3 : 1;
+    char ibdev[64], netdev[64];
+    unsigned index;
+
+    while (!has_card(ibdev, netdev)) {
+        if (now_ms() > end) {
+            dprintf(2, "no RDMA device with a network interface\n");
+            errno = ENODEV;
+            return -1;
+        }
+        usleep(LOOK_US);
+    }
+    index = if_nametoindex(netdev);
+    if (!index || start_interface(index, (unsigned)atoi(words[2])) ||
+        add_address(index, AF_INET, words[0], 24) ||
+        (six && add_address(index, AF_INET6, words[1], 64))) {
+        return -1;
+    }
+    /* The kernel takes a moment until an IPv6 address can be used. */
+    if (six && reach(words + 1)) {
+        return -1;
+    }
+    end = now_ms() + WAIT_MS;
+    while (gids(ibdev) < wanted) {
+        if (now_ms() > end) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
+        usleep(LOOK_US);
+    }
+    dprintf(1, "%s %s %d\n", ibdev, netdev, wanted);
+    return 0;
+}
+
+/* PROGRAM CONFIGURATION: serves the port of ssh, if the machine has sshd. */
+static int serve_ssh(char *const words[])
+{
+    char *argv[] = { "22", words[0], "-i", "-f", words[1], NULL };
+
+    return !access(words[0], X_OK) && serve_port(argv) ? -1 : 0;
+}
+
+static const struct {
+    const char *name;
+    int words;
+    int (*run)(char *const words[]);
+} steps[] = {
+    { "write", 3, write_file },
+    { "seed", 1, mix },
+    { "clock", 2, set_clock },
+    { "probe", 0, probe },
+    { "mount", 4, mount_folder },
+    { "up", 3, bring_up },
+    { "reach", 1, reach },
+    { "ssh", 2, serve_ssh },
+};
+
+static int set_up(char *const argv[])
+{
+    while (*argv) {
+        const char *name = *argv++;
+        const size_t count = sizeof(steps) / sizeof(steps[0]);
+        size_t i = 0;
+
+        while (i < count && strcmp(steps[i].name, name)) {
+            i++;
+        }
+        for (int word = 0; i < count && word < steps[i].words; word++) {
+            i = argv[word] ? i : count;
+        }
+        if (i == count) {
+            dprintf(2, NAME ": no step '%s', or a word is missing\n", name);
+            return 2;
+        }
+        if (steps[i].run(argv)) {
+            dprintf(2, NAME ": %s %.100s: %s\n", name,
+                    steps[i].words ? argv[0] : "", strerror(errno));
+            return 1;
+        }
+        argv += steps[i].words;
     }
     return 0;
 }
@@ -655,8 +1023,8 @@ int main(int argc, char *argv[])
     if (argc > 3 && !strcmp(argv[1], "serve")) {
         return serve_port(argv + 2);
     }
-    if (argc == 4 && !strcmp(argv[1], "wake")) {
-        return wake(argv + 2);
+    if (argc > 1 && !strcmp(argv[1], SET_UP)) {
+        return set_up(argv + 2);
     }
     setrlimit(RLIMIT_MEMLOCK, &unlimited);
     setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", 0);
