@@ -7,6 +7,7 @@ import os
 import subprocess
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -45,8 +46,9 @@ def home(tmp_path, monkeypatch):
     return SimpleNamespace(folder=folder, made=made, images=images)
 
 
-def chosen(memory=None, cpus=1, mounts=1, append="", qemu=None):
-    return snapshots.chosen(ProjectImage(append=append), qemu or QEMU, memory, cpus, mounts)
+def chosen(memory=None, cpus=1, mounts=1, append="", qemu=None, disks=(), **more):
+    return snapshots.chosen(ProjectImage(append=append, disks=disks), qemu or QEMU, memory,
+                            cpus, mounts, **more)
 
 
 def names(home):
@@ -63,7 +65,7 @@ def test_second_run_uses_the_snapshot_of_the_first(home):
 
 @pytest.mark.parametrize("other", (
     {"memory": 512}, {"cpus": 2}, {"mounts": 3}, {"append": "quiet"},
-    {"qemu": ["/bin/false"]}), ids=str)
+    {"qemu": ["/bin/false"]}, {"disks": [Path("/bin/true")]}, {"prepare": "true"}), ids=str)
 def test_other_options_have_a_snapshot_of_their_own(home, other):
     """A snapshot fits one set of options only."""
     assert chosen().folder != chosen(**other).folder

@@ -47,6 +47,8 @@ def pytest_addoption(parser):
                      "hundred times and more")
     parser.addoption("--wire", choices=WIRES, help="what joins the guests; "
                      "$FAKERNIC_WIRE, or netdev, without it")
+    parser.addoption("--boot", action="store_true", help="boot the guests; without it "
+                     "the usual ones start from a snapshot of a booted guest")
     parser.addoption("--kernel", default=MAIN_KERNEL, help="the kernel of tests "
                      "that ask for none")
     parser.addoption("--arch", default=HOST.name, metavar="ARCH[,ARCH]",
@@ -167,7 +169,7 @@ def rounds_of_a_test(request):
 
 @pytest.fixture(scope="session")
 def lab(request):
-    lab = Lab(arches=arches_of(request.config))
+    lab = Lab(arches=arches_of(request.config), boots=request.config.getoption("--boot"))
     yield lab
     try:
         lab.judge()

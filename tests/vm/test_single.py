@@ -28,6 +28,14 @@ def test_guest_without_peer_uses_loopback(ports):
     rdma.line_of_text(port, port, "to myself").check()
 
 
+@pytest.mark.guests(count=1)
+def test_guest_starts_from_a_snapshot(vms, request):
+    """A guest with the usual card does not boot, unless --boot asks for that."""
+    (vm,) = vms
+    assert vm.is_loaded() != request.config.getoption("--boot")
+    assert vm.guest.check("cat /proc/sys/kernel/hostname") == "a\n"
+
+
 @pytest.mark.guests(count=1, x_interface_version=FUTURE)
 def test_unknown_interface_version_is_refused(vms):
     """The driver refuses an unknown interface version with one line in dmesg

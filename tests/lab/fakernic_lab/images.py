@@ -88,14 +88,15 @@ def disk(path):
 
 class ProjectImage:
     """The guest of `make build-image`, with one of its kernels. For another
-    architecture, the guest of `make build-ARCH`, which has fewer kernels."""
+    architecture, the guest of `make build-ARCH`, which has fewer kernels. DISKS: paths of
+    more disks that it has, read-only."""
 
     boot_timeout_s = 240
     memory = 768                # MiB, the default
     patience = 1                # factor of all time limits in the guest
     lacks_agent = lacks_driver = "build it again with 'make build-image'"
 
-    def __init__(self, kernel=versions.MAIN_KERNEL, append="", arch=HOST):
+    def __init__(self, kernel=versions.MAIN_KERNEL, append="", arch=HOST, disks=()):
         if kernel not in KERNELS:
             raise LabError(f"--kernel {kernel}: one of {', '.join(KERNELS)}, or "
                            "with --image the path of a kernel")
@@ -105,6 +106,7 @@ class ProjectImage:
         self.kernel = kernel
         self.arch = arch
         self.append = append
+        self.disks = list(disks)
         if kernel in DEBUG_KERNELS:
             self.boot_timeout_s, self.memory = 600, 2048
             self.patience = DEBUG_PATIENCE
@@ -128,7 +130,7 @@ class ProjectImage:
 
     def files(self):
         """All files that a machine reads."""
-        return [*self.parts, *filter(Path.exists, [self.tests])]
+        return [*self.parts, *filter(Path.exists, [self.tests]), *self.disks]
 
     def made_by(self):
         if self.kernel in OTHER_KERNELS:
@@ -149,7 +151,7 @@ class ProjectImage:
             disks.append(self.tests)
         return ["-kernel", str(kernel), "-initrd", str(initrd),
                 "-append", " ".join(words),
-                *(word for path in disks for word in disk(path))]
+                *(word for path in (*disks, *self.disks) for word in disk(path))]
 
 
 class DiskImage:

@@ -186,13 +186,13 @@ def processor():
             if line.startswith(("model name", "flags", "Features"))]
 
 
-def key(image, qemu, options, mounts):
+def key(image, qemu, options, mounts, prepare):
     """The name of a snapshot: a checksum of all that its machine is made from."""
     own = Path(__file__).parent
     files = [*image.files(), *(word for word in qemu if os.path.isfile(word)),
              *filter(None, [shutil.which(image.arch.qemu)]),
              *(own / f"{name}.py" for name in ("machine", "images", "guest", "snapshots"))]
-    facts = [[identity(path) for path in files], qemu, options, mounts, processor(),
+    facts = [[identity(path) for path in files], qemu, options, mounts, prepare, processor(),
              image.arguments(NAME, None), places.acceleration(qemu, options["cpus"])]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 
@@ -207,18 +207,18 @@ def require_fit(image, extra, vfs=0):
         raise Unusable("a card with virtual functions cannot be saved")
 
 
-def chosen(image, qemu, memory, cpus, mounts):
+def chosen(image, qemu, memory, cpus, mounts, prepare=PREPARE):
     """The Snapshot for machines of this kind, with this number of MOUNTS. Makes it if there
-    is none. Raises Unusable."""
+    is none: the script PREPARE runs before the machine is saved. Raises Unusable."""
     options = {"memory": memory or image.memory, "cpus": cpus}
-    folder = home() / key(image, qemu, options, mounts)
+    folder = home() / key(image, qemu, options, mounts, prepare)
     with suppress(Unusable):
         return found(folder)
     with alone(folder.parent):
         with suppress(Unusable):
             return found(folder)
         require_usable(folder)
-        make(folder, image, qemu, options, mounts)
+        make(folder, image, qemu, options, mounts, prepare)
         return found(folder)
 
 
@@ -249,7 +249,7 @@ def alone(folder):
 
 # ---- making one ------------------------------------------------------------------
 
-def make(folder, image, qemu, options, mounts):
+def make(folder, image, qemu, options, mounts, prepare):
     """Boots a machine and saves it. Raises Unusable."""
     for left in folder.parent.glob("*.new"):        # of a launcher that was killed
         shutil.rmtree(left, ignore_errors=True)
@@ -259,7 +259,7 @@ def make(folder, image, qemu, options, mounts):
     new = folder.with_suffix(".new")
     try:
         (new / "empty").mkdir(parents=True)
-        save(new, image, qemu, options, mounts)
+        save(new, image, qemu, options, mounts, prepare)
         for name in ("empty", "machine"):
             shutil.rmtree(new / name)
         shutil.rmtree(folder, ignore_errors=True)
@@ -273,7 +273,7 @@ def make(folder, image, qemu, options, mounts):
         shutil.rmtree(new, ignore_errors=True)
 
 
-def save(new, image, qemu, options, mounts):
+def save(new, image, qemu, options, mounts, prepare):
     """Writes the files of a snapshot into the folder NEW."""
     with open(new / "memory", "w+b") as memory, open(new / "state", "w+b") as state:
         card = Nic("fakernic", "hubport,hubid=0", mac=mac(0))
@@ -282,7 +282,7 @@ def save(new, image, qemu, options, mounts):
                      snapshot=Making(memory), keeps=[state], **options)
         try:
             vm.boot()
-            vm.guest.check(PREPARE)
+            vm.guest.check(prepare)
             vm.guest.set_up(timeout=10)         # an old agent would not end
             vm.guest.close()
             vm.qmp("stop")

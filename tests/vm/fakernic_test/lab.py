@@ -15,14 +15,15 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from fakernic_lab import images
+from fakernic_lab import images, places, snapshots
 from fakernic_lab.arches import HOST
 from fakernic_lab.console import OTHERS_LEAK
-from fakernic_lab.errors import GuestCrashed
+from fakernic_lab.errors import CommandFailed, GuestCrashed, GuestTimeout
 from fakernic_lab.images import RACE_KERNEL, ProjectImage
 from fakernic_lab.machine import Nic
 from fakernic_lab.net import WIRES, mac, wires  # noqa: F401
 from fakernic_lab.qmp import QMPError
+from fakernic_lab.snapshots import Unusable
 from fakernic_lab.versions import MAIN_KERNEL
 from .watched import Watched
 
@@ -45,6 +46,8 @@ cd /sys/kernel/debug
 grep -q '^enabled: 1$' kcsan || echo races are not watched
 grep -q '^setup_watchpoints: [1-9]' kcsan || echo no access was watched
 """}
+# Of guests that start from a snapshot.
+FAILURES = (Unusable, GuestCrashed, GuestTimeout, CommandFailed)
 # A relay's directions, by sender.
 WAYS = ("ab", "ba")
 
@@ -90,10 +93,13 @@ def lost_wakeups(vm):
 
 
 class Lab:
-    """Hands out booted sets of guests."""
+    """Hands out sets of guests that have booted, or with BOOTS=False start from a snapshot
+    of a guest that has."""
 
-    def __init__(self, directory=RUNS, arches=(HOST, HOST)):
+    def __init__(self, directory=RUNS, arches=(HOST, HOST), boots=True):
         self.directory = Path(directory)
+        self.boots = boots
+        self.snapshots = []
         self.arches = arches    # of the first guest, and of the second
         self.current = None
         self.worn = False       # set by the last test that may use these guests
@@ -119,7 +125,8 @@ class Lab:
         if wanted != self.current:
             self.last_look()
             self.stop()
-            self.start([ProjectImage(kernel, append, arch)
+            disks = [PROGRAMS] if PROGRAMS.exists() else []
+            self.start([ProjectImage(kernel, append, arch, disks)
                         for kernel, arch in zip(kernels, self.arches)],
                        models, relay, options or {}, properties, wire)
             self.current = wanted
@@ -129,10 +136,6 @@ class Lab:
         self.serial += 1
         if any(image.kernel == RACE_KERNEL for image in booted):
             options = {"cpus": 2, **options}
-        if PROGRAMS.exists():
-            # First, as a host bridge among the other options would become its bus.
-            extra = (*images.disk(PROGRAMS), *options.get("extra", ()))
-            options = {**options, "extra": extra}
         directory = self.directory / f"set{self.serial}"
         self.sockets = Path(tempfile.mkdtemp(prefix="fakernic-lab-"))
         wire = wire or os.environ.get("FAKERNIC_WIRE", WIRES[0])
@@ -144,16 +147,43 @@ class Lab:
             nic = Nic(models[index], netdevs[index], mac=mac(index + 1),
                       **{name: value[index] if isinstance(value, tuple) else value
                          for name, value in properties.items()})
+            snapshot = self.find_snapshot(image, models, options, properties)
             self.vms.append(Watched(NAMES[index], directory / NAMES[index],
-                                    [nic], image, **options))
+                                    [nic], image, snapshot=snapshot, **options))
         try:
             for vm in self.vms:
                 vm.launch()
             for vm in self.vms:
                 vm.wait_booted()
-        except BaseException:
+                if vm.is_loaded():
+                    snapshots.wake(vm)
+        except BaseException as error:
+            if isinstance(error, FAILURES):
+                self.drop_snapshots()
             self.stop()
             raise
+
+    def find_snapshot(self, image, models, options, properties):
+        """Returns what a guest starts from, or None if it boots: a snapshot has one
+        fakernic with its default properties, and no driver is loaded."""
+        if (self.boots or set(models) != {"fakernic"} or properties or
+                not set(options) <= {"cpus", "memory"}):
+            return None
+        try:
+            snapshots.require_fit(image, ())
+            self.snapshots.append(snapshots.chosen(
+                image, places.qemu_command(), options.get("memory"),
+                options.get("cpus", 1), 0, prepare=""))
+        except Unusable as error:
+            print(f"a guest boots: {error}")
+            return None
+        return self.snapshots[-1]
+
+    def drop_snapshots(self):
+        """Removes snapshots that have failed: the next guests boot."""
+        for snapshot in self.snapshots:
+            if snapshot.is_tried:
+                snapshots.remove(snapshot)
 
     def judge(self):
         """Raises the complaints of guests since the last test, which no other
@@ -195,6 +225,8 @@ class Lab:
         self.worn = False
         while self.vms:
             self.vms.pop().stop()
+        while self.snapshots:
+            self.snapshots.pop().close()
         if self.relay:
             self.relay.stop()
             self.relay = None
