@@ -7,7 +7,7 @@ _fakernic_lab()
     _init_completion || return
     local machines="-n --arch --image --kernel --initrd --append --root --cpus --cpu-nice
         --vfs --memory --mount --env --qemu --qemu-arg --out --link --netdev --first --mtu --loss --duplicate
-        --reorder --corrupt --delay --seed --fault --timeline --pcap --snapshot --boot -v --verbose --help"
+        --reorder --corrupt --delay --seed --fault --timeline --pcap --boot -v --verbose --help"
     local i action="" offered=""
 
     for ((i = 1; i < cword; i++)); do

@@ -174,7 +174,7 @@ sync
 def from_a_snapshot(folder, snapshots):
     """The random lines and the facts of two machines in a run. They do not boot."""
     result = fakernic_lab(
-        folder, "run", "--snapshot", "-v", "--", f"{RANDOM}\nfakernic-wait shown\n{TRUE}\n{LEAVE}",
+        folder, "run", "-v", "--", f"{RANDOM}\nfakernic-wait shown\n{TRUE}\n{LEAVE}",
         FAKERNIC_LAB_SNAPSHOTS=str(snapshots))
     assert result.returncode == 0 and "the machines boot" not in result.stderr, result
     said = {f"node{number}": re.findall(f"^node{number}: (.*)$", result.stdout, re.M)
@@ -216,7 +216,7 @@ def test_nothing_leaks_by_a_snapshot(tmp_path):
 
 def test_snapshot_that_does_not_load_is_replaced(tmp_path):
     """The state is of another kind of machine. The machines boot, and only -v says so."""
-    command = "run", "--snapshot", "-n", "1", "--", "hostname"
+    command = "run", "-n", "1", "--", "hostname"
     assert fakernic_lab(tmp_path, *command, FAKERNIC_LAB_SNAPSHOTS=str(
         tmp_path / "snapshots")).returncode == 0
     folder, = (path.parent for path in tmp_path.glob("snapshots/*/whole"))
@@ -343,6 +343,15 @@ def test_machines_with_a_timeline_do_not_go_back(tmp_path):
         fakernic_lab(tmp_path, "down")
 
 
+def test_machines_boot_if_asked(tmp_path):
+    """With --boot no snapshot is made or used."""
+    snapshots = tmp_path / "snapshots"
+    result = fakernic_lab(tmp_path, "run", "--boot", "-n", "1", "--", "hostname",
+                          FAKERNIC_LAB_SNAPSHOTS=str(snapshots))
+    assert result.returncode == 0 and result.stdout == "node1: node1\n", result
+    assert not snapshots.exists()
+
+
 def test_kernel_panic_fails_run(folder):
     """A kernel panic ends the run at once, and the message quotes the console."""
     result = fakernic_lab(folder, "run", "-n", "2", "--timeout", "100", "--",
@@ -369,7 +378,7 @@ def test_interrupted_run_ends_machines(folder):
     sockets.mkdir()
     # A shell makes background commands ignore SIGINT, so set the default action again.
     process = subprocess.Popen(
-        ["env", "--default-signal=INT", HERE / "fakernic-lab", "run", "--",
+        ["env", "--default-signal=INT", HERE / "fakernic-lab", "run", "--boot", "--",
          "sleep 100"], cwd=folder,
         stderr=subprocess.PIPE, text=True,
         env=environment(folder, TMPDIR=str(sockets)))

@@ -215,12 +215,10 @@ def add_machine_options(parser, out=OUT):
     group.add_argument("--qemu-arg", action="append", default=[],
                        metavar="WORD", help="one more argument of QEMU: "
                        "--qemu-arg=-bios --qemu-arg=OVMF.fd")
-    group.add_argument("--snapshot", action="store_true", help="start the machines from "
-                       "the saved state of a booted machine; the first run makes it")
-    group.add_argument("--boot", dest="snapshot", action="store_false",
-                       help="boot the machines (default)")
-    group.add_argument("-v", "--verbose", action="store_true", help="with --snapshot, say "
-                       "why machines boot")
+    group.add_argument("--boot", action="store_true", help="boot the machines, also "
+                       "if there is a snapshot from which they could start")
+    group.add_argument("-v", "--verbose", action="store_true", help="say why machines "
+                       "boot that do not start from a snapshot")
     group.add_argument("--out", default=out, metavar="FOLDER",
                        help="folder for consoles, dmesg, counters (default: "
                        f"{out})")
@@ -479,7 +477,7 @@ def lab_arguments(options, count):
             "extra": options.qemu_arg, "faults": options.fault,
             "record": options.timeline, "say": say, "root": options.root,
             "wire": "link" if options.link == "shared" else None,
-            "boot": not options.snapshot, "explain": say if options.verbose else None}
+            "boot": options.boot, "explain": say if options.verbose else None}
 
 
 # ---- what the commands do --------------------------------------------------

@@ -298,8 +298,8 @@ class Lab:
     SAY: a function that gets a line now and then while the machines boot.
     ROOT: a distribution's tree, in which all commands run (tree.py).
     VFS: virtual functions that each card has, for the guest to enable.
-    BOOT: False: the machines start from a snapshot if they can (snapshots.py).
-    EXPLAIN: a function that gets the reason why such machines boot.
+    BOOT: the machines boot, also if they could start from a snapshot (snapshots.py).
+    EXPLAIN: a function that gets the reason why machines boot without BOOT.
     """
 
     tree = shell = None         # of --root: the tree, the shell that runs commands
@@ -309,7 +309,7 @@ class Lab:
                  cpus=1, cpu_nice=0, mtu=None, wire_rules=(), pcap=None, environment=None,
                  qemu=None, extra=(), sockets=None, stays=False, wire=None,
                  netdev=None, first=1, faults=(), record=False, say=None,
-                 root=None, vfs=0, boot=True, explain=None):
+                 root=None, vfs=0, boot=False, explain=None):
         if not 1 <= first <= first + count - 1 <= NODES_MAX:
             raise LabError(f"machines {first} to {first + count - 1}: between "
                            f"1 and {NODES_MAX}")

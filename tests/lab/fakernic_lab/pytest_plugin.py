@@ -10,7 +10,7 @@ the tests that want the same.
 
 A complaint of a machine's kernel fails the test during which it came. After a failed
 test the machines are not used again. Options: --lab-image,
---lab-kernel, --lab-initrd, --lab-append, --lab-root, --lab-qemu, --lab-out.
+--lab-kernel, --lab-initrd, --lab-append, --lab-root, --lab-qemu, --lab-boot, --lab-out.
 """
 
 import os
@@ -38,6 +38,8 @@ def pytest_addoption(parser):
     group.addoption("--lab-root", metavar="DIR", help="a distribution's tree, "
                     "in which the commands run")
     group.addoption("--lab-qemu", metavar="FILE", help="the QEMU to run")
+    group.addoption("--lab-boot", action="store_true", help="boot the machines; without "
+                    "it they start from a snapshot if they can")
     group.addoption("--lab-out", metavar="FOLDER", default=OUT,
                     help=f"where consoles and logs go (default: {OUT})")
 
@@ -77,7 +79,8 @@ class Keeper:
             mounts.insert(0, Mount(os.getcwd(), WORK, implied=True))
         option = self.config.getoption
         defaults = {"out": option("lab_out"), "qemu": option("lab_qemu"),
-                    "root": option("lab_root"), "say": self.say}
+                    "root": option("lab_root"), "boot": option("lab_boot"),
+                    "say": self.say}
         if "image" not in wanted:
             defaults["image"] = images.chosen(
                 option("lab_image"), option("lab_kernel"), option("lab_initrd"),
