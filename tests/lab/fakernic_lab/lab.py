@@ -303,7 +303,7 @@ class Lab:
     """
 
     tree = shell = None         # of --root: the tree, the shell that runs commands
-    snapshot = None             # what the machines start from
+    snapshots = {}              # what the machines of each architecture start from
 
     def __init__(self, count=2, image=None, out=OUT, mounts=(), memory=None,
                  cpus=1, cpu_nice=0, mtu=None, wire_rules=(), pcap=None, environment=None,
@@ -402,7 +402,7 @@ class Lab:
             return f"{len(up)} of {len(self.nodes)} machines have booted"
         with Waiting(so_far, self.say):
             with self.booting_instead():
-                if self.snapshot:
+                if self.snapshots:
                     self.wake()
             since = time.monotonic()
             for node in self.nodes:
@@ -412,21 +412,22 @@ class Lab:
 
     def launch(self):
         """Starts the machines: from a snapshot, or they begin to boot."""
-        self.snapshot = self.find_snapshot()
+        self.snapshots = self.find_snapshots()
         with self.booting_instead():
             self.launch_machines()
 
     @contextmanager
     def booting_instead(self):
-        """If the snapshot fails inside the with, starts other machines, which boot."""
+        """If a snapshot fails inside the with, starts other machines, which boot."""
         try:
             yield
         except (GuestCrashed, GuestTimeout, CommandFailed, QMPError, Unusable) as error:
-            if not self.snapshot:
+            if not self.snapshots:
                 raise
             self.explain(f"the machines boot: {error}")
-            if self.snapshot.is_tried:          # else QEMU has not even started
-                snapshots.remove(self.snapshot)
+            for snapshot in self.snapshots.values():
+                if snapshot.is_tried:           # else QEMU has not even started
+                    snapshots.remove(snapshot)
             self.take_back()
             self.launch_machines()
             self.relaunched()
@@ -434,20 +435,27 @@ class Lab:
     def relaunched(self):
         """Called when other processes run than after launch()."""
 
-    def find_snapshot(self):
-        """The snapshot that all machines start from; None if they must boot."""
+    def find_snapshots(self):
+        """{architecture: the snapshot that its machines start from}; empty if all must
+        boot."""
+        found = {}
         if self.boots:
-            return None
+            return found
         try:
             for image in self.images:
                 snapshots.require_fit(image, self.options["extra"], self.vfs)
             with Waiting(lambda: "preparing a snapshot of a booted machine", self.say):
-                return snapshots.chosen(
-                    self.image, self.qemus[self.image.arch], self.options["memory"],
-                    self.options["cpus"], len(self.mounts))
+                for image in self.images:
+                    if image.arch not in found:
+                        found[image.arch] = snapshots.chosen(
+                            image, self.qemus[image.arch], self.options["memory"],
+                            self.options["cpus"], len(self.mounts))
+            return found
         except Unusable as error:
             self.explain(f"the machines boot: {error}")
-            return None
+            for snapshot in found.values():
+                snapshot.close()
+            return {}
 
     def wake(self):
         """Waits until machines from a snapshot run, each with a name and clock of its own."""
@@ -467,10 +475,14 @@ class Lab:
         if self.relay:
             self.relay.stop()
         self.relay = self.captured = None
-        self.snapshot.close()
-        self.snapshot = None
+        self.close_snapshots()
         for path in self.sockets.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def close_snapshots(self):
+        for snapshot in self.snapshots.values():
+            snapshot.close()
+        self.snapshots = {}
 
     def launch_machines(self):
         for number, name, netdev, image in zip(self.numbers, self.names,
@@ -482,7 +494,7 @@ class Lab:
                               mounts=self.mounts, qemu=self.qemus[image.arch],
                               sockets=folder, keeps=[self.mark],
                               files=[captures.CAPTURE] if self.captured else [],
-                              snapshot=self.snapshot,
+                              snapshot=self.snapshots.get(image.arch),
                               **self.options)
             self.nodes.append(Node(self, machine))
         recordings.prepare(self.records())
@@ -589,7 +601,7 @@ class Lab:
     def has_steps(self):
         """Whether the agent sets the machines up by steps, and not by scripts: those from a
         snapshot have the launcher's own agent. What belongs to a tree is a script."""
-        return self.snapshot and not self.tree
+        return self.snapshots and not self.tree
 
     def set_up_loaded(self, node, number):
         """What set_up_node() does, by steps."""
@@ -697,8 +709,7 @@ class Lab:
             recordings.leave(path)
         if captured:
             captures.leave(self.captured, captured, self.pcap_file)
-        if self.snapshot:
-            self.snapshot.close()
+        self.close_snapshots()
         shutil.rmtree(self.sockets, ignore_errors=True)
         leave_out(self.out, self.mark)
 

@@ -30,7 +30,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from . import places
-from .arches import HOST
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
 from .images import ProjectImage
 from .machine import Machine, Mount, Nic
@@ -193,14 +192,14 @@ def key(image, qemu, options, mounts, prepare):
              *filter(None, [shutil.which(image.arch.qemu)]),
              *(own / f"{name}.py" for name in ("machine", "images", "guest", "snapshots"))]
     facts = [[identity(path) for path in files], qemu, options, mounts, prepare, processor(),
-             image.arguments(NAME, None), places.acceleration(qemu, options["cpus"])]
+             image.arguments(NAME, None),
+             places.acceleration(qemu, options["cpus"], image.arch)]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 
 
 def require_fit(image, extra, vfs=0):
-    if not isinstance(image, ProjectImage) or image.arch != HOST:
-        raise Unusable("only the project's own guest, of this host's architecture, has "
-                       "snapshots")
+    if not isinstance(image, ProjectImage):
+        raise Unusable("only the project's own guest has snapshots")
     if extra:
         raise Unusable("--qemu-arg may add what a snapshot cannot have")
     if vfs:

@@ -172,7 +172,7 @@ class Lab:
         try:
             snapshots.require_fit(image, ())
             self.snapshots.append(snapshots.chosen(
-                image, places.qemu_command(), options.get("memory"),
+                image, places.qemu_command(arch=image.arch), options.get("memory"),
                 options.get("cpus", 1), 0, prepare=""))
         except Unusable as error:
             print(f"a guest boots: {error}")
