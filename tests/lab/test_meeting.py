@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""fakernic-wait, with local shells in the role of machines, each with a listener."""
+"""fakernic-wait, with local shells in the role of machines, each with a listener: a shell,
+or the agent."""
 
 import os
 import signal
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fakernic_lab import meeting
+from fakernic_lab import meeting, places
 
 READ_S = 60
 
@@ -18,10 +19,9 @@ READ_S = 60
 class ShellJob:
     """A local command with the methods of a guest's Job."""
 
-    def __init__(self, script, on_output):
+    def __init__(self, argv, on_output):
         self.process = subprocess.Popen(
-            ["bash", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            start_new_session=True)
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         self.on_output = on_output
         threading.Thread(target=self.listen, daemon=True).start()
 
@@ -42,17 +42,27 @@ class ShellJob:
 
 
 class Machine:
-    """Runs fakernic-wait, with its meeting's folder."""
+    """Runs fakernic-wait, with its meeting's folder. OWN: replaces that folder."""
 
-    def __init__(self, name="node1"):
+    def __init__(self, name="node1", own=None):
         self.name = name
-        self.guest = SimpleNamespace(start=self.start)
+        self.own = own
+        self.guest = SimpleNamespace(start=self.start, start_steps=self.start_steps)
         self.folder = self.job = None
 
     def start(self, script, timeout, on_output, input):
         assert timeout is None and input
-        self.folder = script.partition("mkdir -p ")[2].split()[0]
-        self.job = ShellJob(script, on_output)
+        folder = script.partition("mkdir -p ")[2].split()[0]
+        self.folder = self.own or folder
+        self.job = ShellJob(["bash", "-c", script.replace(folder, self.folder)], on_output)
+        return self.job
+
+    def start_steps(self, steps, timeout, on_output, input):
+        assert timeout is None and input
+        ((step, folder),) = steps
+        self.folder = self.own or folder
+        self.job = ShellJob([places.tool("fakernic-lab-agent"), "set-up", step, self.folder],
+                            on_output)
         return self.job
 
     def wait(self, *words, folder=None):
@@ -62,16 +72,12 @@ class Machine:
                  meeting.VARIABLE: folder or self.folder})
 
 
-@pytest.fixture(name="three")
-def three_machines(tmp_path, monkeypatch):
+@pytest.fixture(name="three", params=("shell", "agent"))
+def three_machines(tmp_path, request):
     """A meeting of three machines, each with its own folder."""
-    monkeypatch.setattr(meeting.os, "getpid", lambda: 1)
-    listener = meeting.LISTENER
-    machines = [Machine(f"node{number}") for number in range(1, 4)]
-    folders = iter(str(tmp_path / str(number)) for number in range(3))
-    monkeypatch.setattr(meeting, "LISTENER", SimpleNamespace(
-        format=lambda folder: listener.format(folder=next(folders))))
-    held = meeting.Meeting(machines)
+    machines = [Machine(f"node{number}", str(tmp_path / str(number)))
+                for number in range(1, 4)]
+    held = meeting.Meeting(machines, request.param == "agent")
     held.listeners.sort(key=lambda one: machines.index(one.node))
     yield held, machines
     held.end()

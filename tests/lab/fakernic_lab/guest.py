@@ -395,12 +395,16 @@ class Guest:
         """Run a shell script that must succeed and return its output."""
         return self.run(script, timeout).check().out
 
-    def set_up(self, *steps, timeout=SET_UP_S):
-        """Carry out STEPS of the agent, each a name and its words, in one process
-        that starts no program. Return their output."""
+    def start_steps(self, steps, timeout=SET_UP_S, **options):
+        """Start STEPS of the agent, each a name and its words, and return their Job. One
+        process carries them out, and starts no program."""
         argv = [*SET_UP, *(str(word) for step in steps for word in step)]
         shown = " ".join([*SET_UP, *(step[0] for step in steps)])
-        return Job(self, shown, argv, timeout * self.vm.patience).wait().check().out
+        return Job(self, shown, argv, timeout and timeout * self.vm.patience, **options)
+
+    def set_up(self, *steps, timeout=SET_UP_S):
+        """Carry out STEPS to their end. Return their output."""
+        return self.start_steps(steps, timeout).wait().check().out
 
     def write(self, path, text):
         """Write TEXT into the file PATH of the guest."""

@@ -665,7 +665,7 @@ class Lab:
         side_by_side(introduce_loaded if self.has_steps() else introduce,
                      self.nodes, ports, ports[1:] + ports[:1])
         if not self.options["stays"]:
-            self.meeting = meeting.Meeting(self.nodes)
+            self.meeting = meeting.Meeting(self.nodes, self.has_steps())
         ssh.connect(self.nodes, self.tree, side_by_side, self.has_steps())
 
     def set_up_mounts(self, node):

@@ -81,7 +81,7 @@ fi
 """
 
 # The listener keeps the pipe "calls" open, so a call never blocks for lack of a
-# reader.
+# reader. In machines that are set up by steps the agent is the listener.
 LISTENER = """
 umask 0
 mkdir -p {folder} && mkfifo {folder}/calls && exec 3<>{folder}/calls || exit 1
@@ -103,8 +103,10 @@ class Listener:
         self.ready = threading.Event()
         self.calls = defaultdict(deque)     # name, machines -> IDs that wait
         self.answers = queue.Queue(CALLS_MAX)
-        self.job = node.guest.start(LISTENER.format(folder=meeting.folder),
-                                    timeout=None, on_output=self.take, input=True)
+        options = {"timeout": None, "on_output": self.take, "input": True}
+        self.job = (node.guest.start_steps([("listen", meeting.folder)], **options)
+                    if meeting.has_steps else
+                    node.guest.start(LISTENER.format(folder=meeting.folder), **options))
         threading.Thread(target=self.answer, daemon=True).start()
 
     def take(self, stream, data):
@@ -145,9 +147,11 @@ class Listener:
 
 class Meeting:
     """Lets the commands of NODES wait for each other. If a listener does not
-    start, the meeting ends at once and fakernic-wait fails in every machine."""
+    start, the meeting ends at once and fakernic-wait fails in every machine.
+    HAS_STEPS: see Lab.has_steps()."""
 
-    def __init__(self, nodes):
+    def __init__(self, nodes, has_steps=False):
+        self.has_steps = has_steps
         self.folder = f"{FOLDER}.{os.getpid()}.{time.monotonic_ns()}"
         self.lock = threading.Lock()
         self.listeners = []

@@ -34,6 +34,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/if_addr.h>
 #include <linux/random.h>
 #include <linux/rtnetlink.h>
@@ -974,6 +975,83 @@ static int serve_ssh(char *const words[])
     return !access(words[0], X_OK) && serve_port(argv) ? -1 : 0;
 }
 
+/* Gives a call of fakernic-wait its answer. LINE is "ID ANSWER". */
+static void answer_call(const char *folder, char *line)
+{
+    char *answer = strchr(line, ' ');
+    struct stat found;
+    char path[300];
+    int fd;
+
+    if (!answer) {
+        return;
+    }
+    *answer++ = '\0';
+    snprintf(path, sizeof(path), "%s/%.40s", folder, line);
+    if (line[strspn(line, "0123456789.")] || lstat(path, &found) ||
+        !S_ISFIFO(found.st_mode)) {
+        return;                 /* the call has ended */
+    }
+    fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) {
+        dprintf(fd, "%s\n", answer);
+        close(fd);
+    }
+}
+
+/* Reads from the host. False: it has closed the input. */
+static bool answer_calls(const char *folder)
+{
+    static char text[1024];
+    static size_t size;
+    ssize_t more = read(0, text + size, sizeof(text) - size);
+    char *end;
+
+    size += more > 0 ? (size_t)more : 0;
+    while ((end = memchr(text, '\n', size))) {
+        *end++ = '\0';
+        answer_call(folder, text);
+        size -= (size_t)(end - text);
+        memmove(text, end, size);
+    }
+    size = size < sizeof(text) ? size : 0;
+    return more > 0;
+}
+
+/* FOLDER: the listener of fakernic-wait (../fakernic_lab/meeting.py), until the
+ * host closes its input. It keeps the pipe "calls" open for its writers. */
+static int hear_calls(char *const words[])
+{
+    char path[300], data[PIPE_BUF];
+    int calls;
+
+    umask(0);
+    snprintf(path, sizeof(path), "%s/calls", words[0]);
+    if (mkdir(words[0], 0777) || mkfifo(path, 0666)) {
+        return -1;
+    }
+    calls = open(path, O_RDWR | O_CLOEXEC);
+    dprintf(1, "ready\n");
+    for (;;) {
+        struct pollfd fds[2] = { { .fd = calls, .events = POLLIN },
+                                 { .fd = 0, .events = POLLIN } };
+
+        if (poll(fds, 2, -1) < 0) {
+            continue;           /* a signal */
+        }
+        if (fds[0].revents) {
+            ssize_t size = read(calls, data, sizeof(data));
+
+            if (size <= 0 || write(1, data, (size_t)size) != size) {
+                return -1;
+            }
+        }
+        if (fds[1].revents && !answer_calls(words[0])) {
+            return 0;
+        }
+    }
+}
+
 static const struct {
     const char *name;
     int words;
@@ -987,6 +1065,7 @@ static const struct {
     { "up", 3, bring_up },
     { "reach", 1, reach },
     { "ssh", 2, serve_ssh },
+    { "listen", 1, hear_calls },
 };
 
 static int set_up(char *const argv[])
