@@ -5,7 +5,7 @@
  */
 #include <linux/bitfield.h>
 #include <linux/dma-mapping.h>
-#include <linux/if_ether.h>
+#include <linux/etherdevice.h>
 #include <linux/jiffies.h>
 #include <linux/slab.h>
 #include "cmd.h"
@@ -147,18 +147,46 @@ int fakernic_vport_get(struct fakernic_dev *dev, int vf,
 	return 0;
 }
 
+/* Copies what mask names. */
+static void fakernic_vport_merge(struct fakernic_vport_settings *to, u32 mask,
+				 const struct fakernic_vport_settings *from)
+{
+	if (mask & FAKERNIC_VPORT_MAC)
+		ether_addr_copy(to->mac, from->mac);
+	if (mask & FAKERNIC_VPORT_VLAN) {
+		to->vid = from->vid;
+		to->vlan_proto = from->vlan_proto;
+		to->qos = from->qos;
+	}
+	if (mask & FAKERNIC_VPORT_LINK)
+		to->link = from->link;
+	if (mask & FAKERNIC_VPORT_SPOOF_CHECK)
+		to->spoof_check = from->spoof_check;
+	if (mask & FAKERNIC_VPORT_TRUST)
+		to->trust = from->trust;
+	if (mask & FAKERNIC_VPORT_RSS_QUERY)
+		to->rss_query = from->rss_query;
+	if (mask & FAKERNIC_VPORT_RATE) {
+		to->min_mbps = from->min_mbps;
+		to->max_mbps = from->max_mbps;
+	}
+}
+
 int fakernic_vport_set(struct fakernic_dev *dev, int vf, u32 mask,
 		       const struct fakernic_vport_settings *settings)
 {
 	struct fakernic_vports *vports = &dev->vports;
+	struct fakernic_vport_settings merged;
 	int ret;
 
 	if (vf < 0 || vf >= vports->count)
 		return -EINVAL;
 	mutex_lock(&vports->lock);
-	ret = fakernic_vport_write(dev, vf, mask, settings);
+	merged = vports->settings[vf];
+	fakernic_vport_merge(&merged, mask, settings);
+	ret = fakernic_vport_write(dev, vf, mask, &merged);
 	if (!ret)
-		fakernic_vport_keep(vports, vf, settings);
+		fakernic_vport_keep(vports, vf, &merged);
 	mutex_unlock(&vports->lock);
 	return ret;
 }

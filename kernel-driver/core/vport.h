@@ -47,9 +47,8 @@ int fakernic_vport_get(struct fakernic_dev *dev, int vf,
 		       struct fakernic_vport_settings *settings);
 
 /*
- * Sets what mask (FAKERNIC_VPORT_*) names; all of it, or nothing on error.
- * settings: from fakernic_vport_get(), then changed. The caller holds RTNL from
- * that call on.
+ * Sets what mask (FAKERNIC_VPORT_*) names; all of it, or nothing on error. The
+ * other members of settings do not matter.
  */
 int fakernic_vport_set(struct fakernic_dev *dev, int vf, u32 mask,
 		       const struct fakernic_vport_settings *settings);

@@ -18,121 +18,95 @@ static struct fakernic_dev *fakernic_vf_dev(struct net_device *netdev)
 	return priv->dev;
 }
 
-/* Copies the settings of a VF. -EINVAL: it is not enabled. */
-static int fakernic_vf_settings(struct net_device *netdev, int vf,
-				struct fakernic_vport_settings *set)
+/* -EINVAL: the VF is not enabled. */
+static int fakernic_vf_set(struct net_device *netdev, int vf, u32 mask,
+			   const struct fakernic_vport_settings *settings)
 {
 	struct fakernic_dev *dev = fakernic_vf_dev(netdev);
 
 	if (vf < 0 || vf >= pci_num_vf(dev->pdev))
 		return -EINVAL;
-	return fakernic_vport_get(dev, vf, set);
+	return fakernic_vport_set(dev, vf, mask, settings);
 }
 
 int fakernic_vf_set_mac(struct net_device *netdev, int vf, u8 *mac)
 {
-	struct fakernic_vport_settings set;
-	int ret = fakernic_vf_settings(netdev, vf, &set);
+	struct fakernic_vport_settings set = { };
 
-	if (ret)
-		return ret;
 	if (is_multicast_ether_addr(mac))
 		return -EINVAL;
 	ether_addr_copy(set.mac, mac);
-	return fakernic_vport_set(fakernic_vf_dev(netdev), vf,
-				  FAKERNIC_VPORT_MAC, &set);
+	return fakernic_vf_set(netdev, vf, FAKERNIC_VPORT_MAC, &set);
 }
 
 int fakernic_vf_set_vlan(struct net_device *netdev, int vf, u16 vlan, u8 qos,
 			 __be16 proto)
 {
-	struct fakernic_vport_settings set;
-	int ret = fakernic_vf_settings(netdev, vf, &set);
+	const struct fakernic_vport_settings set = {
+		.vid = cpu_to_le16(vlan),
+		.qos = qos,
+		.vlan_proto = cpu_to_le16(be16_to_cpu(proto)),
+	};
 
-	if (ret)
-		return ret;
 	if (vlan >= VLAN_N_VID - 1 || qos > 7)
 		return -EINVAL;
 	if (!eth_type_vlan(proto))
 		return -EPROTONOSUPPORT;
-	set.vid = cpu_to_le16(vlan);
-	set.qos = qos;
-	set.vlan_proto = cpu_to_le16(be16_to_cpu(proto));
-	return fakernic_vport_set(fakernic_vf_dev(netdev), vf,
-				  FAKERNIC_VPORT_VLAN, &set);
+	return fakernic_vf_set(netdev, vf, FAKERNIC_VPORT_VLAN, &set);
 }
 
 int fakernic_vf_set_rate(struct net_device *netdev, int vf, int min, int max)
 {
-	struct fakernic_vport_settings set;
-	int ret = fakernic_vf_settings(netdev, vf, &set);
+	const struct fakernic_vport_settings set = {
+		.min_mbps = cpu_to_le32(min),
+		.max_mbps = cpu_to_le32(max),
+	};
 
-	if (ret)
-		return ret;
-	set.min_mbps = cpu_to_le32(min);
-	set.max_mbps = cpu_to_le32(max);
-	return fakernic_vport_set(fakernic_vf_dev(netdev), vf,
-				  FAKERNIC_VPORT_RATE, &set);
+	return fakernic_vf_set(netdev, vf, FAKERNIC_VPORT_RATE, &set);
 }
 
 int fakernic_vf_set_spoofchk(struct net_device *netdev, int vf, bool on)
 {
-	struct fakernic_vport_settings set;
-	int ret = fakernic_vf_settings(netdev, vf, &set);
+	const struct fakernic_vport_settings set = { .spoof_check = on };
 
-	if (ret)
-		return ret;
-	set.spoof_check = on;
-	return fakernic_vport_set(fakernic_vf_dev(netdev), vf,
-				  FAKERNIC_VPORT_SPOOF_CHECK, &set);
+	return fakernic_vf_set(netdev, vf, FAKERNIC_VPORT_SPOOF_CHECK, &set);
 }
 
 int fakernic_vf_set_trust(struct net_device *netdev, int vf, bool on)
 {
-	struct fakernic_vport_settings set;
-	int ret = fakernic_vf_settings(netdev, vf, &set);
+	const struct fakernic_vport_settings set = { .trust = on };
 
-	if (ret)
-		return ret;
-	set.trust = on;
-	return fakernic_vport_set(fakernic_vf_dev(netdev), vf,
-				  FAKERNIC_VPORT_TRUST, &set);
+	return fakernic_vf_set(netdev, vf, FAKERNIC_VPORT_TRUST, &set);
 }
 
 int fakernic_vf_set_link(struct net_device *netdev, int vf, int state)
 {
-	struct fakernic_vport_settings set;
-	int ret = fakernic_vf_settings(netdev, vf, &set);
+	const struct fakernic_vport_settings set = { .link = state };
 
 	BUILD_BUG_ON((int)FAKERNIC_VPORT_LINK_ENABLE !=
 		     (int)IFLA_VF_LINK_STATE_ENABLE);
-	if (ret)
-		return ret;
 	if (state < 0 || state > FAKERNIC_VPORT_LINK_DISABLE)
 		return -EINVAL;
-	set.link = state;
-	return fakernic_vport_set(fakernic_vf_dev(netdev), vf,
-				  FAKERNIC_VPORT_LINK, &set);
+	return fakernic_vf_set(netdev, vf, FAKERNIC_VPORT_LINK, &set);
 }
 
 int fakernic_vf_set_rss_query(struct net_device *netdev, int vf, bool on)
 {
-	struct fakernic_vport_settings set;
-	int ret = fakernic_vf_settings(netdev, vf, &set);
+	const struct fakernic_vport_settings set = { .rss_query = on };
 
-	if (ret)
-		return ret;
-	set.rss_query = on;
-	return fakernic_vport_set(fakernic_vf_dev(netdev), vf,
-				  FAKERNIC_VPORT_RSS_QUERY, &set);
+	return fakernic_vf_set(netdev, vf, FAKERNIC_VPORT_RSS_QUERY, &set);
 }
 
 int fakernic_vf_get_config(struct net_device *netdev, int vf,
 			   struct ifla_vf_info *info)
 {
+	struct fakernic_dev *dev = fakernic_vf_dev(netdev);
 	struct fakernic_vport_settings set;
-	int ret = fakernic_vf_settings(netdev, vf, &set);
+	int ret;
 
+	if (vf < 0 || vf >= pci_num_vf(dev->pdev))
+		return -EINVAL;
+	ret = fakernic_vport_get(dev, vf, &set);
 	if (ret)
 		return ret;
 	info->vf = vf;
