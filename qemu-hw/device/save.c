@@ -140,6 +140,24 @@ static void save_stopped(RoceStream *s, FakernicState *d)
     }
 }
 
+/*
+ * Fault rules and the recorder. The destination of a device that no driver uses
+ * and that has no rules keeps its own, as it keeps its MAC address: machines
+ * that start from one snapshot may have different rules.
+ */
+static void save_watch(RoceStream *s, FakernicState *d)
+{
+    bool replaces = d->status & FAKERNIC_STATUS_ENABLED ||
+                    fakernic_fault_saves(d);
+
+    ROCE_FIELD(s, replaces);
+    if (replaces && !s->failed) {
+        fakernic_fault_save(s, d);
+        save_stopped(s, d);
+        fakernic_record_save(s, d);
+    }
+}
+
 static int save_stream_put(QEMUFile *f, void *pv, size_t size,
                            const VMStateField *field, JSONWriter *desc)
 {
@@ -150,9 +168,7 @@ static int save_stream_put(QEMUFile *f, void *pv, size_t size,
         fakernic_save_objects(&stream, s);
         stream.failed = stream.failed || !roce_save(s->roce, save_write, f);
     }
-    fakernic_fault_save(&stream, s);
-    save_stopped(&stream, s);
-    fakernic_record_save(&stream, s);
+    save_watch(&stream, s);
     return stream.failed ? -EIO : 0;
 }
 
@@ -184,9 +200,7 @@ static int save_stream_get(QEMUFile *f, void *pv, size_t size,
         }
     }
     if (!stream.failed) {
-        fakernic_fault_save(&stream, s);
-        save_stopped(&stream, s);
-        fakernic_record_save(&stream, s);
+        save_watch(&stream, s);
     }
     if (stream.failed) {
         error_report("%s: the saved state cannot be loaded: %s", s->name,

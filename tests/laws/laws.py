@@ -721,7 +721,7 @@ FAULT_WING = 'fault'
 NAMES_RULES = ('watch/record.c', 'watch/qmp.h')
 FAULT_NAMES = re.compile(
     r'\b(RoceFault\w*|ROCE_FAULT_\w+|roce_fault_\w+|\w+_(?:faulty|spoilt)|'
-    r'fakernic_fault_(?!add|init|reset|text|refused|req)\w+|faults\.\w+)\b')
+    r'fakernic_fault_(?!add|init|reset|text|refused|req|save|unsaved)\w+|faults\.\w+)\b')
 FAULT_WIRING = ('faults.rules', 'faults.listener')
 
 

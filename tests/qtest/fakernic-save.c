@@ -626,6 +626,20 @@ static void test_fault_replaced(Rig *r)
     fault_has(r, "id=mine");
 }
 
+/* An idle device without rules keeps those of its options, and one with rules
+ * does not. */
+static void test_fault_of_idle(Rig *r)
+{
+    static const char other[] =
+        DEVICE ",id=nic0,x-fault='id=other at=tx do=drop'";
+
+    save_move(&r->m, other);
+    fault_has(r, "id=other");
+    fault_add(r, "id=mine at=rx do=count");
+    save_move(&r->m, other);
+    fault_has(r, "id=mine");
+}
+
 /* An item that a rule holds moves, and is released at its time. */
 static void fault_holds(Rig *r, const char *rule)
 {
@@ -850,6 +864,7 @@ const FakernicTest fakernic_save_tests[] = {
     { "save/unlisted-flow-rule", READY(test_unlisted_flow_rule) },
     { "save/wq-of-wrong-type", PAIR(test_wq_of_wrong_type) },
     { "save/fault-rules", PAIR(test_fault_rules) },
+    { "save/fault-of-idle", BARE(test_fault_of_idle) },
     { "save/fault-replaced", PAIR(test_fault_replaced) },
     { "save/held-doorbell", PAIR(test_held_doorbell) },
     { "save/held-frame", PAIR(test_held_frame) },

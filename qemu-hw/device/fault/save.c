@@ -40,6 +40,12 @@ const char *fakernic_fault_unsaved(const FakernicState *s)
     return NULL;
 }
 
+bool fakernic_fault_saves(const FakernicState *s)
+{
+    return s->faults.rules.count || s->faults.held_count ||
+           s->held & (FAKERNIC_HELD_FAULT | FAKERNIC_HELD_DEAD);
+}
+
 static void save_text(RoceStream *s, char text[ROCE_FAULT_TEXT])
 {
     uint32_t len = s->loads ? 0 : strlen(text);

@@ -10,6 +10,10 @@
  */
 const char *fakernic_fault_unsaved(const FakernicState *s);
 
+/* Whether there is something to save: a rule, an item that one holds, or a stop
+ * of the device. */
+bool fakernic_fault_saves(const FakernicState *s);
+
 /*
  * Saves or loads all fault rules, their counters and the items that they hold.
  * A load replaces the rules of the device, which holds no items.
