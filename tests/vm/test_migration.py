@@ -132,11 +132,12 @@ def test_guests_move_under_verified_traffic(ports, kind):
 @RELAYED
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("words", (
-    "ib_write_bw -s 4096", "ib_read_bw -s 4096", "ib_send_bw -s 4096 --events",
-    "ib_write_bw -s 65536 --odp"), ids=("write", "read", "events", "odp"))
+    "ib_write_bw -s 4096 -D 25", "ib_read_bw -s 4096 -D 25",
+    "ib_send_bw -s 4096 -n 300000 --events",    # which allow no duration
+    "ib_write_bw -s 65536 --odp -D 25"), ids=("write", "read", "events", "odp"))
 def test_guests_move_under_bandwidth(ports, words):
     """A program of perftest gets all of its completions, while both guests move in turn."""
-    at_server, at_client = (f"{words} -F -D 60 -d {port.ibdev} -x {port.gid_index()}"
+    at_server, at_client = (f"{words} -F -d {port.ibdev} -x {port.gid_index()}"
                             for port in ports)
     jobs = pair(*ports, at_server, f"{at_client} {ports[0].ip4}",
                 rdma.LISTENS_TCP.format(port=18515))

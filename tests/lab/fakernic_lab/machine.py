@@ -135,6 +135,14 @@ def end_process(process, pid):
             os.kill(pid, signal.SIGKILL)
 
 
+def booting(command):
+    """The command line without the snapshot that the machine started from: it has all of
+    its memory for itself."""
+    waits = {"-S", "-incoming", "defer"}
+    return [re.sub(r"^memory-backend-file,(id=ram,size=\d+M),.*", r"memory-backend-ram,\1",
+                   word) for word in command if word not in waits]
+
+
 class Machine:
     """A guest with any number of network devices.
 
@@ -408,9 +416,6 @@ class Machine:
         of this one. It has the same files and another folder of sockets. Commands that the
         guest's agent has started end. Returns the milliseconds for which the machine
         stood still. If it fails the machine stays, and LabError says why."""
-        if "-incoming" in self.command:
-            raise LabError(f"{self.name} has got its card by hot-plug: start it without "
-                           "--snapshot")
         self.guest.close()
         self.close_monitor()
         source = QMP(self.sockets / "qmp")
@@ -463,7 +468,7 @@ class Machine:
         shutil.rmtree(sockets, ignore_errors=True)
         sockets.mkdir(mode=0o700)
         before, after = (f"{escaped(folder)}/" for folder in (self.sockets, sockets))
-        self.command = [*(word.replace(before, after) for word in self.command),
+        self.command = [*(word.replace(before, after) for word in booting(self.command)),
                         "-incoming", "defer"]
         self.use_sockets(sockets)
         self.spawn()

@@ -47,8 +47,6 @@ SIZE_MAX = 2 << 30
 SPARE = 512 << 20
 UNUSABLE_S = 3600
 FAILURES = (LabError, GuestCrashed, GuestTimeout, CommandFailed, QMPError, OSError)
-# QEMU leaves memory that is a shared file out of the state.
-CAPABILITIES = [{"capability": "x-ignore-shared", "state": True}]
 
 # In the machine that is saved: loads what each run needs, and runs the programs of the
 # set-up once, so that their pages are in the memory. The driver leaves the card alone.
@@ -120,9 +118,10 @@ class Snapshot:
         """Loads the snapshot into a QEMU that waits for it. Raises Unusable."""
         self.is_tried = True
         try:
-            vm.qmp("migrate-set-capabilities", capabilities=CAPABILITIES)
+            keep_memory_out(vm, True)
             vm.qmp("migrate-incoming", uri=f"file:{name_of(self.state)}")
             finish_migration(vm)
+            keep_memory_out(vm, False)
         except FAILURES as error:
             raise Unusable(f"{vm.name} does not load it: {error}") from error
 
@@ -140,6 +139,12 @@ def wake(vm):
 def backend(size, file, how):
     return ["-object", f"memory-backend-file,id=ram,size={size}M,"
             f"mem-path={name_of(file)},{how}"]
+
+
+def keep_memory_out(vm, out):
+    """OUT: the machine's states have no memory that a shared file has."""
+    vm.qmp("migrate-set-capabilities", capabilities=[
+        {"capability": "x-ignore-shared", "state": out}])
 
 
 def finish_migration(vm):
@@ -286,7 +291,7 @@ def save(new, image, qemu, options, mounts, prepare):
             vm.guest.close()
             vm.qmp("stop")
             vm.assert_healthy()
-            vm.qmp("migrate-set-capabilities", capabilities=CAPABILITIES)
+            keep_memory_out(vm, True)
             vm.qmp("migrate", uri=f"file:{name_of(state)}")
             finish_migration(vm)
         finally:
