@@ -209,7 +209,6 @@ def test_own_qemu_arguments_mean_a_boot():
 
 
 def test_virtual_functions_mean_a_boot():
-    """The device refuses to save them."""
     with pytest.raises(Unusable, match="virtual functions"):
         snapshots.require_fit(ProjectImage(), [], 4)
 

@@ -102,8 +102,8 @@ def test_vfs_go_under_rdma(ports, vfs):
     """sriov_numvfs 0 ends the RDMA of all VFs. Enabled again, each works."""
     port = ports[0]
     job = start_pingpong(vfs[0], 10000000)
-    port.guest.check(f"until rdma resource show qp link {vfs[0].ibdev} | grep -q RTS; "
-                     "do sleep 0.05; done")
+    port.guest.check(f"until rdma resource show qp link {vfs[0].ibdev} | "
+                     "grep -q 'RC state RTS'; do sleep 0.05; done")
     port.guest.check(
         f"echo 0 >/sys/class/net/{port.netdev}/device/sriov_numvfs", 60)
     port.guest.check("pkill -x ibv_rc_pingpong || true")

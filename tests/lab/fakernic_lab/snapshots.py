@@ -208,7 +208,7 @@ def require_fit(image, extra, vfs=0):
     if extra:
         raise Unusable("--qemu-arg may add what a snapshot cannot have")
     if vfs:
-        raise Unusable("a card with virtual functions cannot be saved")
+        raise Unusable("the card of a snapshot has no virtual functions")
 
 
 def chosen(image, qemu, memory, cpus, mounts, prepare=PREPARE):
