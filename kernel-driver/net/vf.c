@@ -31,7 +31,7 @@ static int fakernic_vf_set(struct net_device *netdev, int vf, u32 mask,
 
 int fakernic_vf_set_mac(struct net_device *netdev, int vf, u8 *mac)
 {
-	struct fakernic_vport_settings set = { };
+	struct fakernic_vport_settings set = {};
 
 	if (is_multicast_ether_addr(mac))
 		return -EINVAL;

@@ -523,8 +523,8 @@ static void test_reset_of_pf(void)
     card_stop(&c);
 }
 
-/* A VF takes 0.7 MB. While it appears, QEMU builds its maps of the memory anew,
- * and frees the old ones later: up to 1.5 MB more. */
+/* A VF takes 0.7 MB. While it appears, QEMU builds its maps of the memory
+ * again, and frees the old ones later: up to 1.5 MB more. */
 #define VF_MEMORY (4u << 20)
 
 /* All VFs of the largest card answer, each with an address of its own, and use
