@@ -16,6 +16,8 @@ again=$cache/release-again
 rm -rf "$again"
 work=$(mktemp -d "$again.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+# The bytes do not depend on the modes of a checkout.
+umask 027
 git clone -q "$top" "$work/checkout of a release"
 mkdir "$work/cache"
 cp -a "$root" "$work/cache/"
