@@ -251,7 +251,7 @@ exit 2
 
 def test_connection_goes_back_in_time(tmp_path):
     """Two machines are saved while a connection between them carries data. After each load
-    it continues, and the machines know nothing of the time in between."""
+    it continues, and the machines have no traces of the time after the save."""
     def do(*words):
         result = fakernic_lab(tmp_path, *words)
         assert result.returncode == 0, result
@@ -270,7 +270,7 @@ def test_connection_goes_back_in_time(tmp_path):
             do("exec", "node2", "--", CONTINUES)
         result = fakernic_lab(tmp_path, "snapshot", "load", "other")
         assert result.returncode == CANNOT and (
-            "node1 has no snapshot other: before" in result.stderr), result
+            "node1 has no snapshot other. Its snapshots: before" in result.stderr), result
         do("exec", "node2", "--", "setsid -f sleep 1000 </dev/null >/dev/null 2>&1")
         result = fakernic_lab(tmp_path, "snapshot", "save", "before")
         assert result.returncode == CANNOT and (

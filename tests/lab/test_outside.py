@@ -575,7 +575,7 @@ def test_long_boot_shows_progress(monkeypatch, slow):
     assert 3 <= len(said) <= took / waiting.OTHERS_S
     assert sys.stderr.getvalue() == ""
     for line in said:
-        assert re.fullmatch(r"[0-3] of 3 machines have booted, \d+ s so far", line)
+        assert re.fullmatch(r"[0-3] of 3 machines have started, \d+ s so far", line)
 
 
 def test_progress_line_is_updated_on_terminal(monkeypatch, slow):
@@ -586,7 +586,7 @@ def test_progress_line_is_updated_on_terminal(monkeypatch, slow):
     *shown, last = sys.stderr.getvalue().split(waiting.WIPED)
     assert len(shown) > 5 and last == ""
     assert [line for line in shown if line and not re.fullmatch(
-        r"  [0-3] of 3 machines have booted, \d+ s so far", line)] == []
+        r"  [0-3] of 3 machines have started, \d+ s so far", line)] == []
     cli.say("over it")
     assert sys.stderr.getvalue().endswith(f"{waiting.WIPED}fakernic-lab: over it\n")
 

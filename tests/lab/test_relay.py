@@ -486,7 +486,7 @@ def test_rules_from_the_command(ends, tmp_path, monkeypatch, capsys):
     assert "no end 'node3'" in changed_faults("node3: at=tx do=drop")[2]
     stay.write_state({**state, "relay": None})
     code, _, err = changed_faults("at=tx do=drop")
-    assert code == CANNOT and "have no relay" in err
+    assert code == CANNOT and "no wire connects" in err
 
 
 def options(*words):

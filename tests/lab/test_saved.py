@@ -93,14 +93,14 @@ def test_machines_stay_paused_after_a_load_that_failed():
     """One of two machines goes back. They do not run, because connections between them
     would lose data."""
     log = []
-    with pytest.raises(LabError, match="b: broken. The machines no longer fit together"):
+    with pytest.raises(LabError, match="b: broken. The states .* no longer match"):
         saved.load(two(log, "one", fails="snapshot-load"), "one")
     assert log == each("down", "stop", "snapshot-load")
 
 
 @pytest.mark.parametrize("rules, states, words", (
-    ("", ("one", "two"), "a has no snapshot three: one, two"),
-    ("", (), "a has no snapshot three: none"),
+    ("", ("one", "two"), "a has no snapshot three. Its snapshots: one, two"),
+    ("", (), "a has no snapshot three. Its snapshots: none"),
     ("id=1 at=tx do=delay delay-ns=5", ("three",), "a rule of the wire delays frames"),
 ))
 def test_impossible_loads_change_nothing(rules, states, words):

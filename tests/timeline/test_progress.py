@@ -18,7 +18,7 @@ def test_demo_shows_progress(tmp_path, monkeypatch, capsys):
 
     @contextmanager
     def fake_lab(say, **_):
-        say("1 of 2 machines have booted after 30 s")
+        say("1 of 2 machines have started after 30 s")
         machine = SimpleNamespace(vm=None)
         yield SimpleNamespace(node1=machine, node2=machine,
                               make_timeline=lambda: ["0 problem(s)"])
@@ -28,8 +28,8 @@ def test_demo_shows_progress(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["demo", "--out", str(tmp_path)])
     demo.main()
     said = capsys.readouterr().out.splitlines()
-    assert said[:2] == ["  two machines boot",
-                        "  1 of 2 machines have booted after 30 s"]
+    assert said[:2] == ["  two machines start",
+                        "  1 of 2 machines have started after 30 s"]
     assert len(ran) == 2 * len(demo.RUNS)
     for program, *_ in demo.RUNS:
         assert sum(program in line for line in said) == 1

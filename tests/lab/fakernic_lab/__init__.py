@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Virtual machines with RDMA: boots them, wires them, runs commands in them.
+"""Virtual machines with RDMA: starts them, connects them, runs commands in them.
 
   cli.py       the command fakernic-lab
   launch.py    commands in all machines of a lab, and the verdict
   stay.py      machines that outlive the command
-  saved.py     all of them at one moment, saved and loaded
+  saved.py     saves and loads all of them at one moment
   junit.py     a report for CI services
   lab.py       machines on one wire, which know each other
   rdma.py      bringing the RDMA device of a guest up

@@ -216,9 +216,9 @@ def add_machine_options(parser, out=OUT):
                        metavar="WORD", help="one more argument of QEMU: "
                        "--qemu-arg=-bios --qemu-arg=OVMF.fd")
     group.add_argument("--boot", action="store_true", help="boot the machines, also "
-                       "if there is a snapshot from which they could start")
-    group.add_argument("-v", "--verbose", action="store_true", help="say why machines "
-                       "boot that do not start from a snapshot")
+                       "if they could start from a snapshot")
+    group.add_argument("-v", "--verbose", action="store_true", help="if machines "
+                       "boot without --boot, say why")
     group.add_argument("--out", default=out, metavar="FOLDER",
                        help="folder for consoles, dmesg, counters (default: "
                        f"{out})")
@@ -308,8 +308,8 @@ def build_parser():
     commands = parser.add_subparsers(dest="action", metavar="COMMAND",
                                      required=True)
     run = commands.add_parser(
-        "run", help="boot machines, run a command in each, stop them",
-        epilog=EPILOG, description="Boots machines, runs a command in each, "
+        "run", help="start machines, run a command in each, stop them",
+        epilog=EPILOG, description="Starts machines, runs a command in each, "
         "prints their output and stops the machines.")
     add_machine_options(run)
     add_wire_options(run)
@@ -332,7 +332,7 @@ def build_parser():
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND "
                      "[: COMMAND]...", help="one command for all machines, or one "
                      "for each")
-    up = commands.add_parser("up", help="boot machines that keep running")
+    up = commands.add_parser("up", help="start machines that keep running")
     add_machine_options(up, OUT_UP)
     add_wire_options(up)
     execute = commands.add_parser("exec", help="run a command in a running machine")
@@ -483,7 +483,7 @@ def lab_arguments(options, count):
 # ---- what the commands do --------------------------------------------------
 
 def report_accelerator(chosen):
-    """Tells the user if machines that boot the images CHOSEN are emulated."""
+    """Reports whether machines with the images CHOSEN are emulated."""
     reason = places.why_no_kvm()
     if reason and places.accelerator() == "tcg":
         say(f"no KVM ({reason}): the machines are emulated. A boot takes 10 to "

@@ -399,7 +399,7 @@ class Lab:
         up = []
 
         def so_far():
-            return f"{len(up)} of {len(self.nodes)} machines have booted"
+            return f"{len(up)} of {len(self.nodes)} machines have started"
         with Waiting(so_far, self.say):
             with self.booting_instead():
                 if self.snapshots:

@@ -28,8 +28,8 @@ TURNS = 100
 SETTLE_S = 0.1
 DELAYS = ("do=delay", "do=reorder")
 
-# QEMU saves no machine with a mounted folder. The list stays in the guest, so a load finds
-# the one of its save.
+# QEMU cannot save a machine with a mounted folder. The list of mounts is a file in the
+# guest, so after a load it is the one of the save.
 MOUNTS = "/run/fakernic-lab.mounts"
 UNMOUNT = f"""
 set -e
@@ -127,7 +127,7 @@ def require_no_delay(relay):
 
 def drain(vms, relay=None):
     """Discards all frames under way. A card whose link is down sends no frame, and drops
-    what arrives."""
+    those that arrive."""
     for vm in vms:
         vm.set_link(False)
     before = None
@@ -147,7 +147,7 @@ def load(vms, name, relay=None):
     for vm in vms:
         if name not in names_in(vm):
             found = ", ".join(names_in(vm)) or "none"
-            raise LabError(f"{vm.name} has no snapshot {name}: {found}")
+            raise LabError(f"{vm.name} has no snapshot {name}. Its snapshots: {found}")
     require_no_delay(relay)
     try:
         drain(vms, relay)
@@ -156,8 +156,8 @@ def load(vms, name, relay=None):
         for vm in vms:
             run_job(vm, "snapshot-load", tag=name, vmstate=NODE, devices=[NODE])
     except (LabError, QMPError) as error:
-        raise LabError(f"{error}. The machines no longer fit together: 'fakernic-lab "
-                       "down' ends them") from error
+        raise LabError(f"{error}. The states of the machines no longer match: "
+                       "'fakernic-lab down' ends them") from error
     for vm in vms:
         vm.set_link(True)
     for vm in vms:
@@ -187,7 +187,7 @@ def remount(nodes):
 
 
 def unmount(nodes):
-    """Takes the mounted folders from the guests. Raises LabError if programs use one."""
+    """Unmounts the folders in the guests. Raises LabError if programs use one."""
     try:
         for node in nodes:
             node.guest.check(UNMOUNT)

@@ -241,7 +241,7 @@ def running():
         require_own(folder())
         state = read_state()
     except FileNotFoundError as error:
-        raise LabError("no machines are up: 'fakernic-lab up' boots "
+        raise LabError("no machines are up: 'fakernic-lab up' starts "
                        "some") from error
     return Running(state)
 
@@ -250,7 +250,7 @@ def recorded():
     """The running lab; it must have been started with --timeline."""
     lab = running()
     if not lab.record:
-        raise LabError("the machines do not record: boot them with "
+        raise LabError("the machines do not record: start them with "
                        "'fakernic-lab up --timeline'")
     return lab
 
@@ -365,8 +365,8 @@ def talk(line):
 def wire_faults(lab, rules):
     """Add fault rules to ends of the wire. Return all their rules, one a line."""
     if not lab.relay:
-        raise LabError("the machines have no relay, which would apply fault rules: "
-                       "boot them with --pcap or --loss")
+        raise LabError("no wire connects these machines: for fault rules of a wire, "
+                       "start them with --pcap or --loss")
     for rule in rules:
         node, colon, words = rule.rpartition(":")
         lab.relay.add_rules(words, *([node.strip()] if colon else []))
@@ -392,14 +392,15 @@ def fault(options):
 
 
 def require_movable(lab):
-    """Raises LabError if machines cannot migrate, because of what they are joined by, or of
-    the files that their QEMUs write."""
+    """Raises LabError if machines cannot migrate, because of their connection or of the
+    files that their QEMUs write."""
     if lab.captured:
         raise LabError("a capture of a card ends with its QEMU: start the machines "
                        "without --pcap")
     if not lab.relay:
-        raise LabError("a stream between two QEMUs has no place for a third one: start "
-                       "the machines with --link shared, or with --pcap FILE")
+        raise LabError("a machine can migrate only if shared memory or a wire connects "
+                       "it: start the machines with --link shared, or at least two with "
+                       "--pcap FILE")
     if any(node.vm.console.stamped for node in lab.nodes):
         raise LabError("two QEMUs cannot have the disk of an --image")
 
@@ -434,11 +435,11 @@ def migrate(options):
             node.vm.keeps = [mark]
             files = next_record(lab, node)
             took = node.vm.move()
-            # The last QEMU of the machines that is not from here may hold the lock.
+            # The QEMUs that "up" started hold the lock until the last of them ends.
             with suppress(BlockingIOError):
                 fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
             item.update(described_process(node.vm), records=files)
-            # Frames that came while it stood still are not in its records.
+            # The records lack frames that arrived while the machine stood still.
             write_state({**state, "whole": False})
         finally:
             node.guest.check(REMOUNT)
