@@ -59,10 +59,10 @@
 /*
  * A run is what completes between two empty polls. A stream begins with a run
  * of FAKERNIC_STREAM requests, counting those that are still outstanding, and
- * ends after FAKERNIC_STREAM_ENDS shorter ones. Then a doorbell follows so soon
- * that it may take in one frame of a stream of receives only. So after
+ * ends after FAKERNIC_STREAM_ENDS shorter ones. Then the next doorbell follows
+ * so soon that it may take in only one frame of a stream of receives. So after
  * FAKERNIC_STREAM_TRY short runs the provider waits once as for a stream. If
- * the run is short again, the next time comes after twice as many.
+ * the next run is short again, the provider tries again after twice as many.
  */
 #define FAKERNIC_STREAM_ENDS		8
 #define FAKERNIC_STREAM_TRY		128

@@ -30,7 +30,7 @@ struct fakernic_cq {
 	uint32_t cqn;
 	uint32_t empty_polls;		/* since the last entry */
 	uint32_t silent_polls;		/* since the last entry or doorbell */
-	uint32_t wait;			/* of these, before a poll doorbell */
+	uint32_t wait;			/* silent_polls at a poll doorbell */
 	uint32_t run;			/* requests completed since it was
 					 * empty last
 					 */
@@ -41,7 +41,9 @@ struct fakernic_cq {
 					 * poll doorbell
 					 */
 	uint32_t short_runs;		/* since the last long one */
-	uint32_t try_after;		/* these, to wait as for a stream */
+	uint32_t try_after;		/* this many of them, wait once as for
+					 * a stream
+					 */
 	atomic_uint events;		/* taken since the last poll */
 	bool may_be_gone;		/* an event may mean: device gone */
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */

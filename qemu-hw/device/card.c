@@ -11,12 +11,12 @@
 #include "compat.h"
 #include "state.h"
 
-/* The functions have a quarter of the memory of their own, in equal parts. */
+/* A quarter of the memory is reserved for the functions, in equal parts. */
 #define FAKERNIC_CARD_OWN   4
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* The part of a function's memory that is above what it has for itself. */
+/* The part of a function's memory that exceeds what is reserved for it. */
 static uint64_t fakernic_card_shared(const FakernicCard *card, uint64_t memory)
 {
     return memory > card->own_memory ? memory - card->own_memory : 0;

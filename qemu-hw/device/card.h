@@ -44,8 +44,8 @@ struct FakernicPort {
 struct FakernicCard {
     unsigned users;             /* functions with a reference */
     unsigned vfs;
-    uint64_t own_memory;        /* bytes that only one function can use, each */
-    uint64_t max_shared;        /* bytes for the needs of all beyond that */
+    uint64_t own_memory;        /* bytes reserved for each function */
+    uint64_t max_shared;        /* bytes for all functions beyond these */
     uint64_t shared;            /* in use */
     ESwitch *eswitch;
     unsigned depth;             /* calls of the switch on the stack */
@@ -59,7 +59,7 @@ struct FakernicCard {
     NetPacketSent *sent;        /* the wire takes frames again */
     NetPacketSent *taken;       /* a function takes frames again */
     QEMUTimer *timer;           /* for frames that wait for a rate */
-    QEMUBH *bh;                 /* gives the first of 'waiting' its turn */
+    QEMUBH *bh;                 /* gives the first of 'waiting' a turn */
     QTAILQ_HEAD(, FakernicState) waiting;       /* for a turn */
     unsigned round;             /* of the main loop: that of 'used' */
     uint32_t used;              /* units that all functions used in it */
@@ -165,13 +165,16 @@ bool fakernic_card_is_copy(const FakernicState *s);
 NetClientState *fakernic_wire(const FakernicState *s);
 
 /*
- * The function is about to use 's->memory' and these bytes. False: the card has
- * no memory for it. Each function has a share that the others cannot use.
- * Without a card, this and the next do nothing.
+ * Accounts these bytes, in addition to 's->memory', before the function uses
+ * them. False: they exceed the card's limit. A part of the memory is reserved
+ * for each function. Always true without a card.
  */
 bool fakernic_card_take(const FakernicState *s, uint64_t bytes);
 
-/* The function is about to release these bytes of 's->memory'. */
+/*
+ * Accounts that these bytes of 's->memory' are released. Called before
+ * 's->memory' changes. Does nothing without a card.
+ */
 void fakernic_card_give(const FakernicState *s, uint64_t bytes);
 
 #endif

@@ -17,9 +17,9 @@
  *
  * Two kinds of work are deferred. Work beyond a turn's budget waits for the
  * bottom half, so that the main loop can serve others; until then no door gives
- * a turn. On a card with VFs it waits in the card's list (card.h). Calls of the
- * net layer give no turn either: a netdev delivers frames
- * in bursts, and one turn at the end of the burst answers all of them.
+ * a turn. On a card with VFs it waits in the card's list instead (card.h).
+ * Calls of the net layer give no turn either: a netdev delivers frames in
+ * bursts, and one turn at the end of the burst answers all of them.
  */
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"

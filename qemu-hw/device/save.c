@@ -127,7 +127,7 @@ static bool save_read(void *f, void *bytes, size_t size)
            !qemu_file_get_error(f);
 }
 
-/* A fault rule has stopped the device. */
+/* Whether a fault rule has stopped the device. */
 static void save_stopped(RoceStream *s, FakernicState *d)
 {
     const unsigned reasons = FAKERNIC_HELD_FAULT | FAKERNIC_HELD_DEAD;
@@ -141,9 +141,10 @@ static void save_stopped(RoceStream *s, FakernicState *d)
 }
 
 /*
- * Fault rules and the recorder. The destination of a device that no driver uses
- * and that has no rules keeps its own, as it keeps its MAC address: machines
- * that start from one snapshot may have different rules.
+ * Fault rules and the recorder. If no driver uses the saved device and it has
+ * no rules, the destination keeps its own rules and recorder, as it keeps its
+ * MAC address. So machines that start from one snapshot may have different
+ * rules.
  */
 static void save_watch(RoceStream *s, FakernicState *d)
 {
@@ -234,8 +235,8 @@ static uint8_t *save_serial_at(FakernicState *s)
     return PCI_DEVICE(s)->config + FAKERNIC_DSN_NUMBER;
 }
 
-/* Whether the loaded PCI configuration is that of another MAC address. A VF has
- * no serial number: its address follows from that of its PF. */
+/* Whether the loaded serial number is that of another MAC address. A VF has no
+ * serial number: its address follows from that of its PF. */
 static bool save_is_renamed(FakernicState *s)
 {
     return s->vport == ESWITCH_PF &&
@@ -244,7 +245,7 @@ static bool save_is_renamed(FakernicState *s)
 
 /*
  * No driver has read the saved address, so the device keeps its own. Machines
- * that start from one snapshot thus have cards of their own.
+ * that start from one snapshot therefore have different addresses.
  */
 static void save_rename(FakernicState *s)
 {
@@ -259,7 +260,7 @@ static bool save_vf_enabled(const FakernicState *s)
     return s && s->nic && PCI_DEVICE(s)->enabled;
 }
 
-/* The virtual functions that are part of the state. */
+/* Lists the virtual functions that are part of the state. */
 static void save_find_vfs(FakernicState *pf)
 {
     for (unsigned vf = 0; vf < ARRAY_SIZE(pf->saved.vfs); vf++) {
@@ -509,7 +510,8 @@ static int fakernic_load_end(void *opaque, int version)
     VMSTATE_UINT64(interrupts, FakernicState),                              \
     { SAVE_INFO("objects", save_info_stream) }
 
-/* Part of the state of its PF, which has enabled it before. */
+/* Part of the state of its PF. The PF's configuration, which is loaded first,
+ * enables it. */
 static const VMStateDescription save_vf = {
     .name = TYPE_FAKERNIC_VF,
     .version_id = 1,

@@ -112,7 +112,7 @@ typedef struct FakernicSaved {
     bool waking;                /* DESTROY_MR was under way, the key is free */
     uint32_t foreign;           /* after the load of a snapshot: the next QP to
                                  * check for a peer elsewhere; 0: none */
-    FakernicState *vfs[ESWITCH_VFS_MAX];    /* of a PF: the enabled ones */
+    FakernicState *vfs[ESWITCH_VFS_MAX];    /* of a PF: its enabled VFs */
 } FakernicSaved;
 
 struct FakernicState {
@@ -248,7 +248,7 @@ struct FakernicState {
     FakernicTable uar_table;
     FakernicQp **qps;           /* by number, QPs and WQs */
     QTAILQ_HEAD(, FakernicQp) awake_sqs;    /* the first to sleep first */
-    FakernicQp *watched_sq;     /* in awake_sqs, read next; NULL: the first */
+    FakernicQp *watched_sq;     /* of awake_sqs: read next; NULL: the first */
     uint32_t awake_sq_count;
     uint32_t qps_cleared;       /* entries that the reset has cleared so far */
     FakernicKey *keys;          /* by index */

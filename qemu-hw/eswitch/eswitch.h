@@ -152,8 +152,9 @@ const ESwitchSettings *eswitch_settings(const ESwitch *sw, unsigned vport);
 void eswitch_set_defaults(ESwitch *sw);
 
 /*
- * The vport of a loaded card: replaces its counters and, of a VF, its settings
- * (else NULL). Frames that wait for it are lost, and its rate starts at zero.
+ * Replaces the counters of a vport by those of a saved card and, of a VF, the
+ * settings (else NULL). Frames that wait for the vport are lost, and its rate
+ * starts again.
  */
 void eswitch_load(ESwitch *sw, unsigned vport, const ESwitchSettings *settings,
                   const uint64_t counters[FAKERNIC_VPORT_STAT_COUNT]);

@@ -5,13 +5,11 @@
 
 #include "../common.h"
 
-/*
- * Why the rules cannot be saved, in words; NULL: they can.
- */
+/* Why the rules cannot be saved, in words; NULL: they can. */
 const char *fakernic_fault_unsaved(const FakernicState *s);
 
-/* Whether there is something to save: a rule, an item that one holds, or a stop
- * of the device. */
+/* Whether there is something to save: a rule, an item that a rule holds, or a
+ * stop of the device by a rule. */
 bool fakernic_fault_saves(const FakernicState *s);
 
 /*

@@ -109,8 +109,8 @@ static bool fakernic_sq_is_busy(const FakernicState *s, const FakernicQp *qp)
 
 /*
  * As fakernic_sq_found(). True also means that the queue should stay awake: it
- * is busy, or several blocks came at once. After its next doorbell it should
- * stay awake, too: a program that has waited for its stream posts more of it.
+ * is busy, or several blocks came at once. Then its next doorbell also keeps it
+ * awake: a program that has waited for its stream to end posts more of it.
  */
 static bool fakernic_sq_found_busy(FakernicState *s, FakernicQp *qp,
                                    uint32_t pi)

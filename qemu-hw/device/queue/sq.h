@@ -22,7 +22,7 @@ RoceTime fakernic_sqs_deadline(const FakernicState *s);
 /* The queue has a new index, or has been loaded: it is awake from now on. */
 void fakernic_sq_wake(FakernicState *s, FakernicQp *qp);
 
-/* The queue is reset or destroyed: reads and writes its record no more. */
+/* The queue is reset or destroyed: its record is not accessed any more. */
 void fakernic_sq_forget(FakernicState *s, FakernicQp *qp);
 
 /*

@@ -142,7 +142,8 @@ typedef struct FakernicQp {
     bool sq_awake;              /* in s->awake_sqs: its record is read */
     bool sq_streams;            /* busy posts were found in its record since the
                                  * last doorbell */
-    bool sq_unreadable;         /* its record is: the next fetch fails */
+    bool sq_unreadable;         /* DMA of its record failed: so does the next
+                                 * fetch */
     RoceTime sq_sleeps_at;      /* if no index comes before */
     QTAILQ_ENTRY(FakernicQp) awake;
     FakernicRing rq;
