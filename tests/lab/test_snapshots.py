@@ -256,7 +256,7 @@ def test_closed_port_is_an_answer(address):
     assert set_up("reach", address).returncode == 0
 
 
-def test_address_that_is_none_is_not_awaited():
+def test_invalid_address_fails_at_once():
     done = set_up("reach", "node1")
     assert done.returncode == 1 and "reach node1: Invalid argument" in done.stderr
 

@@ -1580,8 +1580,8 @@ static void test_link_addresses(void)
     wired_stop(&w);
 }
 
-/* A member has 300 addresses, as cards with virtual functions have many. The
- * frames to them go to no other member. */
+/* A member has 300 addresses, as a card with many virtual functions has. Frames
+ * to them go to no other member. */
 static void test_link_many_addresses(void)
 {
     g_autofree uint8_t *frame = g_malloc(LINK_FRAME_MAX);

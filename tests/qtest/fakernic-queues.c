@@ -761,9 +761,8 @@ static void test_event_index_many(Rig *r)
     g_assert_cmpuint(records_found(r), ==, ARRAY_SIZE(qps) - 8);
 }
 
-/*
- * More queues than doorbells keep awake: each got posts as it went to sleep.
- */
+/* More queues are awake than doorbells keep awake: each got posts as it went to
+ * sleep. A turn reads the records of some of them. */
 static void test_event_index_crowd(Rig *r)
 {
     Qp qps[70];
@@ -802,7 +801,7 @@ static void rig_awake_pair(Rig *r)
     setup_pair(&r->n, &r->s, &r->a, &r->b);
 }
 
-/* The queue is awake, and what made it busy is complete. */
+/* Makes the queue awake. The requests that made it busy are complete. */
 static void make_awake(Rig *r)
 {
     struct fakernic_cqe cqe;
@@ -828,7 +827,7 @@ static void test_event_index_lone(Rig *r)
     g_assert_cmpuint(event_index(r), ==, 6);
 }
 
-/* The same if only the timer finds the request. */
+/* A queue also sleeps at once if only the timer finds the request. */
 static void test_event_index_lone_timer(Rig *r)
 {
     make_awake(r);
@@ -858,7 +857,8 @@ static void test_event_index_stream_again(Rig *r)
     g_assert_cmpuint(event_index(r), ==, 10);
 }
 
-/* A doorbell after which nothing came does not keep the queue awake twice. */
+/* If nothing comes after the doorbell that kept the queue awake, the next
+ * doorbell does not keep it awake. */
 static void test_event_index_stream_ended(Rig *r)
 {
     make_awake(r);

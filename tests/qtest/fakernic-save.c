@@ -325,7 +325,7 @@ static void test_other_options(Rig *r)
     rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
 }
 
-/* Only a device that no driver uses gets another MAC address by a load. */
+/* Only a device that no driver uses may load with another MAC address. */
 static void test_other_mac(Rig *r)
 {
     static const char other[] =
@@ -582,7 +582,7 @@ static void fault_add(Rig *r, const char *rules)
                                        " 'value': %s } }", rules);
 }
 
-/* The text of the device's rules has these words. */
+/* Asserts that the text of the device's rules has these words. */
 static void fault_has(Rig *r, const char *words)
 {
     QDict *answer = qtest_qmp(r->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
@@ -600,7 +600,7 @@ static void assert_no_cqe(Rig *r)
     g_assert_false(cq_poll(&r->n, &r->s.cq, &cqe));
 }
 
-/* A rule moves with its counters: only the second WRITE is dropped, and comes
+/* A rule moves with its counters: only the second WRITE is dropped. It is sent
  * again after a timeout. */
 static void test_fault_rules(Rig *r)
 {
@@ -626,8 +626,8 @@ static void test_fault_replaced(Rig *r)
     fault_has(r, "id=mine");
 }
 
-/* An idle device without rules keeps those of its options, and one with rules
- * does not. */
+/* The destination of an idle device without rules keeps the rules of its
+ * options. If the saved device has rules, they replace those. */
 static void test_fault_of_idle(Rig *r)
 {
     static const char other[] =
@@ -707,7 +707,7 @@ static char *recorded(Rig *r, const char *property)
     return text;
 }
 
-/* What was recorded before the move, and what led to an error. */
+/* The entries before the move, and those kept from before an error, move. */
 static void test_recorder(Rig *r)
 {
     g_autofree char *before = NULL, *error = NULL;

@@ -523,8 +523,8 @@ static void test_reset_of_pf(void)
     card_stop(&c);
 }
 
-/* A VF takes 0.7 MB. While it appears, QEMU builds its maps of the memory
- * again, and frees the old ones later: up to 1.5 MB more. */
+/* A VF takes 0.7 MB. When it appears, QEMU builds its memory maps again, and
+ * frees the old ones later: up to 1.5 MB more. */
 #define VF_MEMORY (4u << 20)
 
 /* All VFs of the largest card answer, each with an address of its own, and use
@@ -585,9 +585,9 @@ static unsigned create_qps(Function *f)
     return count;
 }
 
-/* A VF gets a quarter of the card's memory at most. A reset gives it back, and
- * others can use most of it. A third of it is this VF's own: a quarter of the
- * card's memory is divided among three functions. */
+/* A VF gets a quarter of the card's memory at most. After its reset the others
+ * can use that, except a third of it. The third is reserved for this VF: a
+ * quarter of the card's memory is divided among three functions. */
 static void test_memory(void)
 {
     unsigned quarter, rest, more, own;
@@ -617,7 +617,7 @@ static void test_memory(void)
     card_stop(&c);
 }
 
-/* A VF has device memory by its own property, whatever the PF has. */
+/* Whether a VF has device memory depends on vf-dm-size, and not on the PF. */
 static void test_device_memory(void)
 {
     static const struct {
@@ -686,8 +686,8 @@ static unsigned count_writes(Function *f)
     return count;
 }
 
-/* Six busy VFs get equal shares. In a round of the main loop one of them gets a
- * turn, besides the one whose doorbell rings. */
+/* Six busy VFs get equal shares. In a round of the main loop one of those that
+ * wait gets a turn, in addition to the one whose doorbell rings. */
 static void test_share(void)
 {
     unsigned done[BUSY_VFS] = { 0 }, most = 0;

@@ -26,7 +26,7 @@ SLACK_MS = 1500
 # ---- programs that outlive a move --------------------------------------------------
 
 def pair(server, client, at_server, at_client, listens):
-    """Jobs of a server and its client, which the agents do not know."""
+    """Starts a server and its client as jobs that survive a move of their guests."""
     jobs = [Detached(server.guest, f"exec {at_server}", LIMIT_S)]
     server.guest.check(f"for i in $(seq 300); do {listens} && exit; sleep 0.1; done; "
                        "exit 1", 60)
@@ -77,7 +77,7 @@ def end_all(jobs):
 
 
 def end_endless(ports, jobs, program):
-    """Ends programs that still run. They have found no wrong byte."""
+    """Ends programs that still run, and asserts that they have found no wrong byte."""
     assert all(job.poll() is None for job in jobs), [job.poll() for job in jobs]
     for port in ports:
         port.guest.check(f"pkill -x {program} || true")
@@ -174,7 +174,7 @@ def test_guests_move_under_rping(ports):
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("kind", ("rc", "srq"))
 def test_guests_move_twenty_times(ports, rounds, kind):
-    """As above, with twenty moves."""
+    """Every operation and every byte, while both guests move twenty times in turn."""
     jobs = verify(kind, *ports)
     moves_under(ports, jobs, rounds(MOVES_LONG))
     end_endless(ports, jobs, "rdma_verify")
@@ -207,7 +207,7 @@ def test_memory_that_a_peer_writes_moves(ports):
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_256_mib_that_a_peer_writes_move(ports, rounds):
-    """256 MiB, twenty times."""
+    """No write to 256 MiB is lost in twenty migrations."""
     for _ in range(rounds(MOVES_LONG)):
         moved_with_dirty_pages(ports, 256, 10)
 
@@ -228,7 +228,7 @@ def await_words(port, job, words):
 
 @pytest.mark.guests(count=1)
 def test_loopback_continues_after_loadvm(ports):
-    """A connection of a port with itself goes on from the snapshot, three times."""
+    """A connection of a port with itself continues after each of three loads."""
     port, = ports
     jobs = loopback(port)
     progresses(port)
@@ -246,7 +246,7 @@ def test_loopback_continues_after_loadvm(ports):
 @RELAYED
 def test_foreign_connection_ends_after_loadvm(ports):
     """Only one of two guests goes back in time. Its connection to the other one ends with
-    an error, and not with data that is lost in silence."""
+    an error, so no data is lost silently."""
     server, client = ports
     jobs = rping(server, client)
     progresses(client)
@@ -265,8 +265,8 @@ def test_foreign_connection_ends_after_loadvm(ports):
 @TOGETHER
 @pytest.mark.timeout(900)
 def test_pair_goes_back_together(ports, lab, rounds):
-    """Two guests go back in time together. No frame of the other future is accepted: all
-    operations continue, and every byte is right."""
+    """Two guests go back in time together. No frame that was sent after the save is
+    accepted: all operations continue, and every byte is right."""
     vms = [port.vm for port in ports]
     jobs = verify("rc", *ports)
     progresses(ports[0])

@@ -30,7 +30,7 @@ def test_guest_without_peer_uses_loopback(ports):
 
 @pytest.mark.guests(count=1)
 def test_guest_starts_from_a_snapshot(vms, request):
-    """A guest with the usual card does not boot, unless --boot asks for that."""
+    """A guest with the usual card does not boot, except with --boot."""
     (vm,) = vms
     assert vm.is_loaded() != request.config.getoption("--boot")
     assert vm.guest.check("cat /proc/sys/kernel/hostname") == "a\n"

@@ -3,7 +3,7 @@
 
 Their packages are updated one at a time. The older ones are from
 uabi-2bad078.tar.xz: this repository before the response of the user context
-grew. The devices offer the event index, of which the older ones know nothing.
+grew. The devices offer the event index, which the older ones do not use.
 """
 
 import re

@@ -98,8 +98,8 @@ def test_recovery_of_the_pf(ports, vfs):
         works(each)
 
 
-def test_vfs_go_under_rdma(ports, vfs):
-    """sriov_numvfs 0 ends the RDMA of all VFs. Enabled again, each works."""
+def test_vfs_are_disabled_under_rdma(ports, vfs):
+    """sriov_numvfs 0 ends the RDMA of all VFs. When they are enabled again, each works."""
     port = ports[0]
     job = start_pingpong(vfs[0], 10000000)
     port.guest.check(f"until rdma resource show qp link {vfs[0].ibdev} | "

@@ -237,8 +237,8 @@ def test_counters_of_a_vf_count_its_frames(ports, vfs):
 
 
 def test_counters_between_vfs(ports, vfs):
-    """Ten pings between two VFs of a card show in the counters of both, with the
-    broadcast of ARP."""
+    """The counters of two VFs of a card count ten pings between them, and the broadcast of
+    ARP."""
     port = ports[0]
     red, blue = red_and_blue(port, vfs)
     time.sleep(0.2)             # the driver's counters are that old at most
@@ -282,8 +282,8 @@ def frame_of(source, name, to="ff" * 6, tag=""):
 
 
 def test_forbidden_frames_of_a_vf(ports, vfs):
-    """A VF sends no frame from another one's address, none to a reserved group, and
-    none with a tag of its own in a port VLAN. All count as dropped."""
+    """A VF cannot send a frame with another VF's address, to a reserved group, or with
+    its own tag in a port VLAN. All count as dropped."""
     port, other = ports
     netdev = vfs[0][1]
     mac, foreign = (port.guest.check(f"cat /sys/class/net/{name}/address").strip()
@@ -359,8 +359,8 @@ def test_rate_of_a_vf(ports, vfs):
 
 
 def test_vf_of_a_user_space_driver(ports, vfs):
-    """A program drives a VF by VFIO, and IOMMU faults end only what they hit. Another
-    VF writes to another machine meanwhile, and the PF works."""
+    """A program drives a VF by VFIO and causes IOMMU faults. At the same time another VF
+    writes to another machine without an error, and afterwards the PF works."""
     port, other = ports
     guest = port.guest
     writer = red_and_blue(port, vfs)[0]

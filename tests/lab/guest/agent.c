@@ -696,7 +696,7 @@ static int set_clock(char *const words[])
     return clock_settime(CLOCK_REALTIME, &now);
 }
 
-/* Lets drivers take the PCI devices that have none, and those that come. */
+/* Lets drivers bind to the PCI devices without one, and to later devices. */
 static int probe(char *const words[])
 {
     char *again[] = { "0", PCI "/drivers_autoprobe", "1" };
@@ -790,7 +790,7 @@ static int start_interface(unsigned index, unsigned mtu)
     return ask_kernel(&r);
 }
 
-/* Other machines do not have the address, so it is usable at once. */
+/* No other machine has the address, so it is not checked for duplicates. */
 static int add_address(unsigned index, int family, const char *text,
                        unsigned char prefix)
 {
@@ -1019,8 +1019,8 @@ static bool answer_calls(const char *folder)
 }
 
 /* FOLDER: the listener of fakernic-wait (../fakernic_lab/meeting.py), until the
- * host closes its input. It keeps the pipe "calls" open for its writers. */
-static int hear_calls(char *const words[])
+ * host closes its input. It keeps the pipe "calls" open: no writer blocks. */
+static int listen_for_calls(char *const words[])
 {
     char path[300], data[PIPE_BUF];
     int calls;
@@ -1065,7 +1065,7 @@ static const struct {
     { "up", 3, bring_up },
     { "reach", 1, reach },
     { "ssh", 2, serve_ssh },
-    { "listen", 1, hear_calls },
+    { "listen", 1, listen_for_calls },
 };
 
 static int set_up(char *const argv[])

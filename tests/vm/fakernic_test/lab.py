@@ -93,8 +93,8 @@ def lost_wakeups(vm):
 
 
 class Lab:
-    """Hands out sets of guests that have booted, or with BOOTS=False start from a snapshot
-    of a guest that has."""
+    """Hands out sets of guests. BOOTS: all have booted. Otherwise guests with the usual card
+    start from a snapshot of a booted guest."""
 
     def __init__(self, directory=RUNS, arches=(HOST, HOST), boots=True):
         self.directory = Path(directory)

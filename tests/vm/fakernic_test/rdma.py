@@ -284,7 +284,7 @@ def line_of_text(server, client, text, family=4):
 
 
 def exercise(a, b):
-    """Uses what every age of driver and provider has, in both directions, and the
+    """Uses what every version of driver and provider has, in both directions, and the
     Ethernet port, for which the oldest driver uses no offloads."""
     for kind, options in (("rc", "-c"), ("rc", "-e"), ("uc", "-c"), ("ud", "-c"),
                           ("srq", "-c"), ("xsrq", "")):
