@@ -2,9 +2,11 @@
 """Snapshots of all machines together, as far as they need no machine: the order of what
 QEMUs are asked to do, and refusals. The QEMUs are fakes."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from fakernic_lab import saved
+from fakernic_lab import saved, stay
 from fakernic_lab.errors import LabError
 
 
@@ -108,3 +110,12 @@ def test_impossible_loads_change_nothing(rules, states, words):
     with pytest.raises(LabError, match=words):
         saved.load(two(log, *states), "three", FakeRelay(rules))
     assert not log
+
+
+@pytest.mark.parametrize("require", (saved.require_fit, stay.require_movable))
+def test_machines_with_a_tree_are_refused(require):
+    """Their programs use a folder of the host, and one line says so."""
+    lab = SimpleNamespace(record=None, on_network=False, captured=None, relay=FakeRelay(),
+                          nodes=[], shell="/bin/sh")
+    with pytest.raises(LabError, match="without --root"):
+        require(lab)

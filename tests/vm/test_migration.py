@@ -86,14 +86,15 @@ def end_endless(ports, jobs, program):
         assert not re.search("wrong|mismatch|invalid data", result.out), result
 
 
-def moves_under(ports, jobs, count):
-    """Moves the guests in turn while the JOBS are at work. Returns the times in ms for which
-    they stood still."""
+def moves_under(ports, jobs, count, movers=None):
+    """Moves the guests of MOVERS (all PORTS) in turn while the JOBS are at work. Returns the
+    times in ms for which they stood still."""
+    movers = movers or ports
     times = []
     for number in range(count):
         progresses(ports[0])
         assert all(job.poll() is None for job in jobs), [job.poll() for job in jobs]
-        times.append(ports[number % 2].vm.move())
+        times.append(movers[number % len(movers)].vm.move())
     progresses(ports[0])
     print(f"stood still for {times} ms, median {statistics.median(times)}")
     assert statistics.median(times) < 500 + SLACK_MS, times
@@ -129,12 +130,23 @@ def test_guests_move_under_verified_traffic(ports, kind):
     end_endless(ports, jobs, "rdma_verify")
 
 
+@pytest.mark.guests(driver=("fakernic", "rxe"), relay=True)
+@pytest.mark.timeout(900)
+def test_guest_moves_and_its_soft_roce_peer_does_not(ports):
+    """The same with a peer that is Soft-RoCE."""
+    jobs = verify("rc", *ports)
+    moves_under(ports, jobs, MOVES, ports[:1])
+    end_endless(ports, jobs, "rdma_verify")
+
+
 @RELAYED
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("words", (
     "ib_write_bw -s 4096 -D 25", "ib_read_bw -s 4096 -D 25",
     "ib_send_bw -s 4096 -n 300000 --events",    # which allow no duration
-    "ib_write_bw -s 65536 --odp -D 25"), ids=("write", "read", "events", "odp"))
+    "ib_write_bw -s 65536 --odp -D 25",
+    pytest.param("ib_write_bw -c XRC -s 4096 -D 25", marks=pytest.mark.long)),
+    ids=("write", "read", "events", "odp", "xrc"))
 def test_guests_move_under_bandwidth(ports, words):
     """A program of perftest gets all of its completions, while both guests move in turn."""
     at_server, at_client = (f"{words} -F -d {port.ibdev} -x {port.gid_index()}"

@@ -179,6 +179,14 @@ def require_fit(lab):
                        "--pcap")
     if any(node.vm.console.stamped for node in lab.nodes):
         raise LabError("machines of an --image have a disk, which is not saved")
+    require_no_tree(lab)
+
+
+def require_no_tree(lab):
+    """Raises LabError if the programs of machines are in a mounted folder."""
+    if lab.shell:
+        raise LabError("the programs of --root are in a folder of this host, and QEMU saves "
+                       "no machine that uses one: start the machines without --root")
 
 
 def remount(nodes):

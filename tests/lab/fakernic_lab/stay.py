@@ -32,6 +32,7 @@ from .places import escaped
 from .qmp import QMPError
 from .rdma import Port
 from .relay import Relay
+from .saved import REMOUNT, require_no_tree, unmount
 
 ESCAPE = b"\x1d"            # Ctrl-]
 PAUSE_S = 0.05
@@ -403,6 +404,7 @@ def require_movable(lab):
                        "--pcap FILE")
     if any(node.vm.console.stamped for node in lab.nodes):
         raise LabError("two QEMUs cannot have the disk of an --image")
+    require_no_tree(lab)
 
 
 def next_record(lab, node):
@@ -422,7 +424,6 @@ def next_record(lab, node):
 
 def migrate(options):
     """migrate: move a running machine to another QEMU."""
-    from .saved import REMOUNT, unmount
     lab = healthy()
     node = lab.node(options.node)
     require_movable(lab)
