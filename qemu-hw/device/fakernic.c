@@ -487,6 +487,20 @@ static char *fakernic_vf_name(unsigned vf)
     return g_strdup_printf("vf[%u]", vf);
 }
 
+/* A load refuses other values of these registers. QEMU uses the values as they
+ * are, as the length of an array and as a divisor. */
+static void fakernic_fix_sriov(PCIDevice *pci)
+{
+    static const uint8_t fixed[] = {
+        PCI_SRIOV_INITIAL_VF, PCI_SRIOV_TOTAL_VF, PCI_SRIOV_VF_OFFSET,
+        PCI_SRIOV_VF_STRIDE,
+    };
+
+    for (unsigned i = 0; i < ARRAY_SIZE(fixed); i++) {
+        pci_set_word(pci->cmask + FAKERNIC_SRIOV_OFFSET + fixed[i], 0xffff);
+    }
+}
+
 /* Creates the VFs, absent. */
 static bool fakernic_init_vfs(PCIDevice *pci, Error **errp)
 {
@@ -508,6 +522,7 @@ static bool fakernic_init_vfs(PCIDevice *pci, Error **errp)
                             FAKERNIC_VF_OFFSET, FAKERNIC_VF_STRIDE, errp)) {
         return false;
     }
+    fakernic_fix_sriov(pci);
     for (unsigned i = 0; i < ARRAY_SIZE(bars); i++) {
         pcie_sriov_pf_init_vf_bar(pci, bars[i].bar, FAKERNIC_BAR_TYPE64,
                                   bars[i].size);

@@ -19,6 +19,7 @@
 #include "qemu/error-report.h"
 #include "hw/pci/msix.h"
 #include "hw/pci/pcie_aer.h"
+#include "hw/pci/pcie_sriov.h"
 #include "migration/qemu-file-types.h"
 #include "net/eth.h"
 #include "budget.h"
@@ -111,6 +112,52 @@ static const VMStateInfo save_info_properties = {
     .name = "fakernic properties",
     .get = save_properties_get,
     .put = save_properties_put,
+};
+
+/* ---- PCI configuration --------------------------------------------------- */
+
+static int save_pci_put(QEMUFile *f, void *pv, size_t size,
+                        const VMStateField *field, JSONWriter *desc)
+{
+    pci_device_save(PCI_DEVICE(pv), f);
+    return 0;
+}
+
+/*
+ * QEMU enables as many virtual functions as the loaded configuration says, and
+ * does not compare this number with those that exist. So QEMU does not see the
+ * capability before this check.
+ */
+static int save_pci_get(QEMUFile *f, void *pv, size_t size,
+                        const VMStateField *field)
+{
+    FakernicState *s = pv;
+    PCIDevice *pci = PCI_DEVICE(s);
+    const uint16_t sriov = pci->exp.sriov_cap;
+    const int32_t version = pci->version_id;
+    int error;
+
+    pci->exp.sriov_cap = 0;
+    error = pci_device_load(pci, f);
+    pci->exp.sriov_cap = sriov;
+    pci->version_id = version;
+    if (error || !sriov) {
+        return error;
+    }
+    if (pcie_sriov_num_vfs(pci) > s->vfs) {
+        error_report("%s: the saved state enables %u virtual functions of %u",
+                     s->name, pcie_sriov_num_vfs(pci), s->vfs);
+        pcie_sriov_pf_reset(pci);
+        return -EINVAL;
+    }
+    pcie_sriov_pf_post_load(pci);
+    return 0;
+}
+
+static const VMStateInfo save_info_pci = {
+    .name = "fakernic PCI configuration",
+    .get = save_pci_get,
+    .put = save_pci_put,
 };
 
 /* ---- objects and engine -------------------------------------------------- */
@@ -477,7 +524,7 @@ static int fakernic_load_end(void *opaque, int version)
 /* The fields that a PF and a VF have. */
 #define SAVE_FUNCTION_FIELDS                                                \
     { SAVE_INFO("properties", save_info_properties) },                      \
-    VMSTATE_PCI_DEVICE(parent_obj, FakernicState),                          \
+    { SAVE_INFO("PCI configuration", save_info_pci) },                      \
     VMSTATE_STRUCT(parent_obj.exp.aer_log, FakernicState, 0,                \
                    vmstate_pcie_aer_log, PCIEAERLog),                       \
     VMSTATE_MSIX(parent_obj, FakernicState),                                \

@@ -287,9 +287,7 @@ static void test_wire(void)
 
 /* ---- what is refused ----------------------------------------------------- */
 
-/* A QEMU with these options refuses the file with these words. */
-static void save_refused(const char *options, const char *path,
-                         const char *words)
+void save_refused(const char *options, const char *path, const char *words)
 {
     g_autofree char *bios = machine_bios();
     g_autofree char *all = save_options(bios, options, path);

@@ -14,4 +14,7 @@ void save_begin(Machine *m, const char *options, const char *path, int64_t now);
 /* Both: the machine moves to a QEMU with these options. */
 void save_move(Machine *m, const char *options);
 
+/* A QEMU with these options refuses the file with these words. */
+void save_refused(const char *options, const char *path, const char *words);
+
 #endif

@@ -371,6 +371,55 @@ static void test_move_disabled(void)
     card_stop(&c);
 }
 
+/* States in which the card has other VFs than it has are refused. */
+static void test_move_hostile(void)
+{
+    static const struct {
+        unsigned at;
+        uint16_t value;
+        const char *words;
+    } cases[] = {
+        { PCI_SRIOV_NUM_VF, 3, "enables 3 virtual functions of 2" },
+        { PCI_SRIOV_NUM_VF, 0xffff, "enables 65535 virtual functions of 2" },
+        { PCI_SRIOV_TOTAL_VF, 0xffff, "Bad config data" },
+        { PCI_SRIOV_VF_OFFSET, 0, "Bad config data" },
+        { PCI_SRIOV_VF_STRIDE, 0, "Bad config data" },
+    };
+    /* From InitialVFs to the device id of VFs: one of two is enabled. */
+    const uint16_t capability[] = {
+        LE16(2), LE16(2), LE16(1), 0, LE16(1), LE16(1), 0,
+        LE16(FAKERNIC_PCI_VF_DEVICE_ID),
+    };
+    g_autofree char *path = NULL, *bytes = NULL;
+    int64_t now;
+    size_t size;
+    char *at;
+    Card c;
+
+    card_start(&c, ",vfs=2");
+    function_up(&c.pf, 0);
+    vfs_enable(&c, 1);
+    path = save_end(&c.m, &now);
+    g_assert_true(g_file_get_contents(path, &bytes, &size, NULL));
+    at = memmem(bytes, size, capability, sizeof(capability));
+    g_assert_nonnull(at);
+    at -= PCI_SRIOV_INITIAL_VF;
+    for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+        const uint16_t before = lduw_le_p(at + cases[i].at);
+
+        stw_le_p(at + cases[i].at, cases[i].value);
+        g_assert_true(g_file_set_contents(path, bytes, size, NULL));
+        save_refused(MOVING "2", path, cases[i].words);
+        stw_le_p(at + cases[i].at, before);
+    }
+    g_assert_true(g_file_set_contents(path, bytes, size, NULL));
+    save_begin(&c.m, MOVING "2", path, now);
+    unlink(path);
+    g_assert_true(vf_exists(&c, 0));
+    g_assert_false(vf_exists(&c, 1));
+    card_stop(&c);
+}
+
 /* A frame of the wire goes to the function with its address, and back. */
 static void test_wire(void)
 {
@@ -1410,6 +1459,7 @@ const FakernicTest fakernic_vf_tests[] = {
     { "vf/doorbells", test_doorbells },
     { "vf/move", test_move },
     { "vf/move-disabled", test_move_disabled },
+    { "vf/move-hostile", test_move_hostile },
     { "vf/move-vports", test_move_vports },
     { "vf/unplug", test_unplug },
     { "vf/refused", test_refused },
