@@ -8,6 +8,7 @@ import pytest
 
 from fakernic_lab import saved, stay
 from fakernic_lab.errors import LabError
+from fakernic_lab.outputs import Folder
 
 
 class FakeQemu:
@@ -15,15 +16,19 @@ class FakeQemu:
 
     def __init__(self, name, log, states=(), fails=None):
         self.name, self.log, self.states, self.fails = name, log, list(states), fails
-        self.error = None
+        self.error, self.silent, self.nodes = None, None, [saved.NODE]
 
     def qmp(self, command, **arguments):
+        if command == self.silent:
+            self.silent = None
+            raise TimeoutError("silent")
         if command == "query-jobs":
             return [{"id": saved.JOB, "status": "concluded",
                      **({"error": "broken"} if self.error else {})}]
         if command == "query-named-block-nodes":
-            return [{"node-name": saved.NODE, "image": {
-                "snapshots": [{"name": name} for name in self.states]}}]
+            return [{"node-name": node, "image": {
+                "snapshots": [{"name": name} for name in self.states]}}
+                    for node in self.nodes]
         if command not in ("query-name", "job-dismiss"):
             self.log.append((self.name, command))
             self.error = command == self.fails
@@ -31,6 +36,9 @@ class FakeQemu:
 
     def set_link(self, up):
         self.log.append((self.name, "up" if up else "down"))
+
+    def close_monitor(self):
+        self.log.append((self.name, "close"))
 
     def assert_alive(self):
         pass
@@ -80,6 +88,46 @@ def test_machines_continue_after_a_save_that_failed():
     with pytest.raises(LabError, match="b: broken"):
         saved.save(two(log, fails="snapshot-save"), "one")
     assert log[-2:] == each("cont")
+
+
+def test_all_machines_continue_if_one_monitor_is_silent():
+    """A connection cannot be used again after a time limit. All machines continue: this
+    one by another connection."""
+    log = []
+    vms = two(log)
+    vms[0].silent = "cont"
+    saved.save(vms, "one")
+    assert log[-3:] == [("a", "close"), *each("cont")]
+
+
+def test_job_of_a_killed_launcher_is_removed():
+    """QEMU refuses a second job of this name. The job that a launcher left is removed first,
+    and its error is not that of the new one."""
+    jobs, dismissed = [{"id": saved.JOB, "status": "concluded", "error": "old"}], []
+
+    def qmp(command, **arguments):
+        if command == "query-jobs":
+            return list(jobs)
+        if command == "job-dismiss":
+            dismissed.append(jobs.pop())
+        else:
+            assert not jobs
+            jobs.append({"id": arguments["job_id"], "status": "concluded"})
+        return None
+    saved.run_job(SimpleNamespace(name="a", qmp=qmp, assert_alive=lambda: None),
+                  "snapshot-save")
+    assert [job.get("error") for job in dismissed] == ["old", None] and not jobs
+
+
+def test_disk_that_could_not_be_made_is_made_again(tmp_path):
+    """The first attempt has left a node, whose name QEMU would refuse."""
+    log = []
+    vm = FakeQemu("a", log)
+    vm.nodes, vm.directory, vm.folder = [f"{saved.NODE}-file"], tmp_path, Folder(tmp_path)
+    saved.add_disk(vm)
+    assert log == [("a", command) for command in (
+        "blockdev-del", "blockdev-add", "blockdev-create", "blockdev-add")]
+    assert (tmp_path / saved.FILE).stat().st_mode & 0o777 == 0o600
 
 
 def test_frames_under_way_are_discarded_before_a_load():

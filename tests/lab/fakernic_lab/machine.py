@@ -25,7 +25,7 @@ from .images import DiskImage, ProjectImage
 from .net import LINK
 from .outputs import Folder, contents, limit_files, name_of
 from .places import escaped
-from .qmp import QMP
+from .qmp import TIMEOUT_S, QMP
 
 PORT_NAME = "org.fakernic.lab."
 QEMU_START_S = 30
@@ -513,12 +513,13 @@ class Machine:
 
     # ---- QEMU's side -------------------------------------------------------
 
-    def qmp(self, command, **arguments):
-        """Run a QMP command that must succeed; its return value."""
+    def qmp(self, command, within=TIMEOUT_S, **arguments):
+        """Run a QMP command that must succeed; its return value. QEMU may take WITHIN
+        seconds to answer."""
         if not self.monitor:
-            self.monitor = QMP(self.sockets / "qmp")
+            self.monitor = QMP(self.sockets / "qmp", within)
         return self.monitor.cmd(command, {
-            key.replace("_", "-"): value for key, value in arguments.items()})
+            key.replace("_", "-"): value for key, value in arguments.items()}, within)
 
     def status(self, within):
         """The status of the guest, as QEMU names it ("running", "paused", ...).

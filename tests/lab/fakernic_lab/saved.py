@@ -12,9 +12,9 @@ data, which the guest does not see.
 
 import os
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
-from .errors import CommandFailed, LabError
+from .errors import CommandFailed, GuestCrashed, LabError
 from .qmp import QMPError
 
 NODE = "fakernic-saved"         # the disk, as QEMU names it
@@ -47,19 +47,29 @@ done <{MOUNTS}
 """
 
 
-def run_job(vm, command, **arguments):
-    """Runs a QMP command that is a job, to its end."""
-    vm.qmp(command, job_id=JOB, **arguments)
+def end_job(vm):
+    """Waits for the end of the job and removes it. Returns what QEMU says about it; None:
+    there is no job. QEMU's monitor does not answer while QEMU saves or loads a machine."""
     deadline = time.monotonic() + JOB_S
     while True:
         vm.assert_alive()
-        found = next(job for job in vm.qmp("query-jobs") if job["id"] == JOB)
+        found = next((job for job in vm.qmp("query-jobs", within=JOB_S)
+                      if job["id"] == JOB), None)
+        if found is None:
+            return None
         if found["status"] == "concluded":
-            break
+            vm.qmp("job-dismiss", id=JOB)
+            return found
         if time.monotonic() > deadline:
-            raise LabError(f"{vm.name}: {command} takes more than {JOB_S} s")
+            raise LabError(f"{vm.name}: a job of QEMU takes more than {JOB_S} s")
         time.sleep(0.02)
-    vm.qmp("job-dismiss", id=JOB)
+
+
+def run_job(vm, command, **arguments):
+    """Runs a QMP command that is a job, to its end."""
+    end_job(vm)             # of a launcher that was killed
+    vm.qmp(command, within=JOB_S, job_id=JOB, **arguments)
+    found = end_job(vm) or {}
     if "error" in found:
         raise LabError(f"{vm.name}: {found['error']}")
 
@@ -72,18 +82,21 @@ def names_in(vm):
     return []
 
 
-def has_disk(vm):
-    return any(node.get("node-name") == NODE
+def has_node(vm, name):
+    return any(node.get("node-name") == name
                for node in vm.qmp("query-named-block-nodes"))
 
 
 def add_disk(vm):
     """Gives QEMU the disk for its states."""
-    if has_disk(vm):
+    if has_node(vm, NODE):
         return
+    file = f"{NODE}-file"
+    if has_node(vm, file):              # of an attempt that failed
+        end_job(vm)
+        vm.qmp("blockdev-del", node_name=file)
     with vm.folder.create(FILE) as disk:
         os.fchmod(disk.fileno(), 0o600)     # it will have the guest's memory
-    file = f"{NODE}-file"
     vm.qmp("blockdev-add", driver="file", node_name=file,
            filename=str(vm.directory / FILE))
     run_job(vm, "blockdev-create",
@@ -91,17 +104,26 @@ def add_disk(vm):
     vm.qmp("blockdev-add", driver="qcow2", node_name=NODE, file=file)
 
 
+def resume(vm):
+    """Continues a machine, also if the connection to its monitor cannot be used again."""
+    try:
+        if vm.is_running():
+            vm.qmp("cont")
+    except OSError:
+        vm.close_monitor()
+        vm.qmp("cont", within=JOB_S)
+
+
 @contextmanager
 def stopped(vms):
-    """Inside the with, no machine runs. If it fails, they continue as they are."""
-    try:
+    """Inside the with, no machine runs. If it fails, they continue as they are: each one,
+    also if another cannot."""
+    with ExitStack() as last:
+        for vm in reversed(vms):
+            last.callback(resume, vm)
         for vm in vms:
             vm.qmp("stop")
         yield
-    finally:
-        for vm in vms:
-            if vm.is_running():
-                vm.qmp("cont")
 
 
 def save(vms, name):
@@ -155,7 +177,7 @@ def load(vms, name, relay=None):
             vm.qmp("stop")
         for vm in vms:
             run_job(vm, "snapshot-load", tag=name, vmstate=NODE, devices=[NODE])
-    except (LabError, QMPError) as error:
+    except (LabError, GuestCrashed, QMPError, OSError) as error:
         raise LabError(f"{error}. The states of the machines no longer match: "
                        "'fakernic-lab down' ends them") from error
     for vm in vms:
