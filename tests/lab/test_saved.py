@@ -2,6 +2,8 @@
 """Snapshots of all machines together, as far as they need no machine: the order of what
 QEMUs are asked to do, and refusals. The QEMUs are fakes."""
 
+import os
+import subprocess
 from types import SimpleNamespace
 
 import pytest
@@ -167,3 +169,37 @@ def test_machines_with_a_tree_are_refused(require):
                           nodes=[], shell="/bin/sh")
     with pytest.raises(LabError, match="without --root"):
         require(lab)
+
+
+def scripts_of(monkeypatch, folder, mounts):
+    """Runs the guest's scripts on this computer, with this text as /proc/mounts. Returns a
+    function that runs one and returns what it mounted and unmounted."""
+    (folder / "mounts").write_text(mounts)
+    for name, lines in (("umount", 'echo "u $1" >>log'),
+                        ("mount", 'for last; do :; done; echo "m $last" >>log'),
+                        ("mountpoint", "exit 1")):
+        (folder / name).write_text(f"#!/bin/sh\ncd {folder}\n{lines}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    def run(script):
+        (folder / "log").write_text("")
+        script = script.replace("/proc/mounts", str(folder / "mounts")).replace(
+            saved.MOUNTS, str(folder / "list"))
+        subprocess.run(["bash", "-c", script], check=True)
+        return (folder / "log").read_text().split("\n")[:-1]
+    return run
+
+
+def test_folders_are_mounted_again(tmp_path, monkeypatch):
+    """Also those of a launcher that was killed before it could do so. A machine whose
+    folders were never unmounted has nothing to do."""
+    run = scripts_of(monkeypatch, tmp_path, "mount0 /work 9p rw,trans=virtio 0 0\n")
+    assert run(saved.REMOUNT) == []
+    assert run(saved.UNMOUNT) == ["u /work"]
+    (tmp_path / "mounts").write_text("")        # the launcher is killed here
+    assert run(saved.UNMOUNT) == ["m /work"]
+    run = scripts_of(monkeypatch, tmp_path, "mount0 /work 9p rw,trans=virtio 0 0\n")
+    assert run(saved.UNMOUNT) == ["u /work"]
+    assert run(saved.REMOUNT) == ["m /work"]
+    assert run(saved.REMOUNT) == []

@@ -29,20 +29,23 @@ SETTLE_S = 0.1
 DELAYS = ("do=delay", "do=reorder")
 
 # QEMU cannot save a machine with a mounted folder. The list of mounts is a file in the
-# guest, so after a load it is the one of the save.
+# guest until the folders are mounted again, so after a load it is the one of the save. A
+# launcher that was killed has left its list: these folders are mounted first.
 MOUNTS = "/run/fakernic-lab.mounts"
-UNMOUNT = f"""
+REMOUNT = f"""
 set -e
+if [ -e {MOUNTS} ]; then
+    while read -r tag target kind options rest; do
+        target=$(printf %b "$target")
+        mountpoint -q "$target" || mount -t 9p -o "$options" "$tag" "$target"
+    done <{MOUNTS}
+    rm {MOUNTS}
+fi
+"""
+UNMOUNT = f"""{REMOUNT}
 grep ' 9p ' /proc/mounts >{MOUNTS} || true
 while read -r tag target rest; do
     umount "$(printf %b "$target")"
-done <{MOUNTS}
-"""
-REMOUNT = f"""
-set -e
-while read -r tag target kind options rest; do
-    target=$(printf %b "$target")
-    mountpoint -q "$target" || mount -t 9p -o "$options" "$tag" "$target"
 done <{MOUNTS}
 """
 
