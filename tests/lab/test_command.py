@@ -23,7 +23,7 @@ import pytest
 
 from command import fakernic_lab
 from fakernic_lab import (
-    arches, cli, faults, junit, launch, places, recordings, relay, show, stay)
+    arches, cli, faults, junit, launch, places, recordings, relay, saved, show, stay)
 from fakernic_lab.console import OTHERS_LEAK, Console
 from fakernic_lab.errors import GuestCrashed, GuestTimeout, LabError
 from fakernic_lab.guest import Job
@@ -818,6 +818,18 @@ def test_simultaneous_commands_do_not_end_each_other(tmp_path, monkeypatch):
     monkeypatch.setattr(stay.fcntl, "flock", lambda *_: stay.down())
     with pytest.raises(LabError, match="ended the machines"):
         stay.alone(sockets).__enter__()
+
+
+@pytest.mark.parametrize("command", (stay.migrate, saved.snapshot))
+def test_one_command_at_a_time_moves_machines(tmp_path, monkeypatch, command):
+    """A second 'snapshot' or 'migrate' changes nothing while the first one runs."""
+    monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
+    with pytest.raises(LabError, match="no machines are up"):
+        command(SimpleNamespace(node="node1"))
+    with stay.alone(stay.make_folder()):
+        stay.state_file().write_text(json.dumps(described(nodes=[])))
+        with pytest.raises(LabError, match="saved or moved already"):
+            command(SimpleNamespace(node="node1"))
 
 
 def foreign_mode(path):

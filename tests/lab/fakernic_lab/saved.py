@@ -233,27 +233,27 @@ def unmount(nodes):
 
 def snapshot(options):
     """snapshot: save or load all machines that stay."""
-    from .stay import healthy
-    lab = healthy()
-    require_fit(lab)
-    vms = [node.vm for node in lab.nodes]
-    try:
-        if options.what == "save":
-            unmount(lab.nodes)
-            try:
-                save(vms, options.name)
-            finally:
+    from .stay import exclusively
+    with exclusively() as lab:
+        require_fit(lab)
+        vms = [node.vm for node in lab.nodes]
+        try:
+            if options.what == "save":
+                unmount(lab.nodes)
+                try:
+                    save(vms, options.name)
+                finally:
+                    remount(lab.nodes)
+            else:
+                for node in lab.nodes:
+                    node.guest.close()
+                load(vms, options.name, lab.relay)
                 remount(lab.nodes)
-        else:
-            for node in lab.nodes:
-                node.guest.close()
-            load(vms, options.name, lab.relay)
-            remount(lab.nodes)
+                for vm in vms:
+                    vm.console.forget()
+        except QMPError as error:
+            raise LabError(str(error)) from error
+        finally:
             for vm in vms:
-                vm.console.forget()
-    except QMPError as error:
-        raise LabError(str(error)) from error
-    finally:
-        for vm in vms:
-            vm.close_monitor()
+                vm.close_monitor()
     return 0

@@ -81,13 +81,13 @@ def make_folder():
 
 @contextmanager
 def alone(path):
-    """Inside the with, no other 'up' of this user can start machines."""
+    """Inside the with, no other command of this user can start, save or move machines."""
     handle = os.open(path, os.O_RDONLY)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise LabError("machines are being started already") from error
+            raise LabError("machines are being started, saved or moved already") from error
         if not path.exists() or not os.path.samestat(os.fstat(handle),
                                                      path.stat()):
             raise LabError("another 'fakernic-lab down' ended the machines: try again")
@@ -271,6 +271,14 @@ def healthy():
     return lab
 
 
+@contextmanager
+def exclusively():
+    """The running lab. Inside the with, no other command can save or move its machines."""
+    running()                   # or an error that says that no machines are up
+    with alone(folder()):
+        yield healthy()
+
+
 def execute(options):
     """exec: run a command in one machine, or in all."""
     from .cli import show_verdict, split_commands, spread
@@ -424,12 +432,11 @@ def next_record(lab, node):
 
 def migrate(options):
     """migrate: move a running machine to another QEMU."""
-    lab = healthy()
-    node = lab.node(options.node)
-    require_movable(lab)
-    state = read_state()
-    item, = (item for item in state["nodes"] if item["name"] == node.name)
-    with alone(folder()), open(lab.out / MARK, "rb", opener=open_mark) as mark:
+    with exclusively() as lab, open(lab.out / MARK, "rb", opener=open_mark) as mark:
+        node = lab.node(options.node)
+        require_movable(lab)
+        state = read_state()
+        item, = (item for item in state["nodes"] if item["name"] == node.name)
         unmount([node])
         try:
             node.vm.reopen(item["files"])
