@@ -820,6 +820,35 @@ def test_simultaneous_commands_do_not_end_each_other(tmp_path, monkeypatch):
         stay.alone(sockets).__enter__()
 
 
+@pytest.mark.parametrize("error, raised", (
+    (LabError("no room"), LabError), (QMPError("no"), LabError), (OSError("gone"), LabError),
+    (KeyboardInterrupt(), KeyboardInterrupt)))
+def test_second_qemu_of_a_failed_move_is_ended(tmp_path, monkeypatch, error, raised):
+    """The machine continues in its first QEMU, also if a user interrupts the move."""
+    asked = []
+
+    class Source(FakeMonitor):
+        def cmd(self, command):
+            asked.append(command)
+
+    def start_target(machine):
+        machine.use_sockets(tmp_path / "node1+")
+        machine.process = subprocess.Popen(["sleep", "60"])
+
+    def transfer(machine, _):
+        asked.append(machine.process)
+        raise error
+    monkeypatch.setattr("fakernic_lab.machine.QMP", Source)
+    monkeypatch.setattr(Machine, "start_target", start_target)
+    monkeypatch.setattr(Machine, "transfer", transfer)
+    machine = Machine.running("node1", tmp_path, tmp_path / "node1", None)
+    with pytest.raises(raised):
+        machine.move()
+    target, command = asked
+    assert target.poll() == -signal.SIGKILL and command == "cont"
+    assert machine.sockets == tmp_path / "node1" and machine.process is None
+
+
 @pytest.mark.parametrize("command", (stay.migrate, saved.snapshot))
 def test_one_command_at_a_time_moves_machines(tmp_path, monkeypatch, command):
     """A second 'snapshot' or 'migrate' changes nothing while the first one runs."""

@@ -25,7 +25,7 @@ from .images import DiskImage, ProjectImage
 from .net import LINK
 from .outputs import Folder, contents, limit_files, name_of
 from .places import escaped
-from .qmp import TIMEOUT_S, QMP
+from .qmp import TIMEOUT_S, QMP, QMPError
 
 PORT_NAME = "org.fakernic.lab."
 QEMU_START_S = 30
@@ -424,10 +424,12 @@ class Machine:
         try:
             self.start_target()
             found = self.transfer(source)
-        except (LabError, GuestCrashed, QMPError, OSError) as error:
+        except BaseException as error:
             self.stop_target(old)
-            with suppress(QMPError, OSError):
+            with suppress(QMPError, OSError, ValueError):
                 source.cmd("cont")
+            if not isinstance(error, (LabError, GuestCrashed, QMPError, OSError)):
+                raise
             raise LabError(f"{self.name} cannot migrate: {error}") from error
         finally:
             source.close()
