@@ -761,6 +761,22 @@ def test_machines_of_killed_up_are_ended(tmp_path, monkeypatch):
         assert qemu.wait(10) == -signal.SIGKILL
 
 
+def test_both_qemus_of_a_killed_migrate_are_ended(tmp_path, monkeypatch):
+    """'down' ends the second QEMU too, if 'migrate' was killed while both ran."""
+    monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
+    sockets = stay.make_folder()
+    qemus = [subprocess.Popen(["sh", "-c", "sleep 60; :", sockets / name / "qmp"])
+             for name in ("node1", "node1+")]
+    first, second = (qemu.pid for qemu in qemus)
+    stay.state_file().write_text(json.dumps(described(
+        [{**described_node(tmp_path, 1, first), "others": [("node1+", second)]}])))
+    lab = stay.running()
+    while not all(vm.is_running() for vm in (lab.nodes[0].vm, *lab.others)):
+        time.sleep(0.01)
+    lab.stop()
+    assert [qemu.wait(10) for qemu in qemus] == [-signal.SIGKILL] * 2
+
+
 class FakeLab:
     """A Lab that checks the saved state while it starts."""
 

@@ -411,11 +411,13 @@ class Machine:
 
     # ---- migration ---------------------------------------------------------
 
-    def move(self):
+    def move(self, note=lambda _: None):
         """Migrates the running machine to another QEMU on this host, which takes the place
         of this one. It has the same files and another folder of sockets. Commands that the
         guest's agent has started end. Returns the milliseconds for which the machine
-        stood still. If it fails the machine stays, and LabError says why."""
+        stood still. If it fails the machine stays, and LabError says why. NOTE is called
+        while this object describes the other QEMU: with False when that starts, with True
+        when the machine is in it, and before the first QEMU ends."""
         self.guest.close()
         self.close_monitor()
         source = QMP(self.sockets / "qmp")
@@ -423,6 +425,7 @@ class Machine:
                ("command", "sockets", "process", "started_pid")}
         try:
             self.start_target()
+            note(False)
             found = self.transfer(source)
         except BaseException as error:
             self.stop_target(old)
@@ -434,6 +437,7 @@ class Machine:
         finally:
             source.close()
         self.command = self.command[:-2]
+        note(True)
         end_process(old["process"], old["started_pid"])
         shutil.rmtree(old["sockets"], ignore_errors=True)
         self.await_agent()

@@ -187,12 +187,16 @@ class Running:
             item["name"]: item.get("records", [recordings.RECORD]) if self.record else []
             for item in state["nodes"]}
         self.nodes, self.meeting = [], None
+        self.others = []            # second QEMUs of a 'migrate' that was killed
         for item in state["nodes"]:
             machine = Machine.running(item["name"], item["directory"],
                                       folder() / item.get("sockets", item["name"]),
                                       item["pid"], item["stamped"],
                                       item.get("command", ()))
             node = Node(self, machine)
+            self.others += [Machine.running(item["name"], item["directory"],
+                                            folder() / sockets, pid)
+                            for sockets, pid in item.get("others", ())]
             node.port = Port(machine, item["number"], item["ibdev"],
                              item["netdev"], item.get("ipv6", True))
             node.work = item["work"]
@@ -212,8 +216,8 @@ class Running:
         raise LabError(f"no machine {name}: {names}")
 
     def stop(self):
-        for node in self.nodes:
-            node.vm.stop()
+        for vm in (*self.others, *(node.vm for node in self.nodes)):
+            vm.stop()
         if self.relay:
             self.relay.stop()
         for path in self.records():
@@ -437,19 +441,32 @@ def migrate(options):
         require_movable(lab)
         state = read_state()
         item, = (item for item in state["nodes"] if item["name"] == node.name)
+        for vm in lab.others:
+            vm.stop()
         unmount([node])
+
+        def note(moved):
+            """Saves both QEMUs of the machine, so that 'down' ends them if this process is
+            killed."""
+            found = described_process(node.vm)
+            other = item if moved else found
+            item["others"] = [(other["sockets"], other["pid"])]
+            if moved:
+                item.update(found, records=files)
+                # Frames that came while it stood still are not in its records.
+                state["whole"] = False
+            write_state(state)
         try:
             node.vm.reopen(item["files"])
             node.vm.keeps = [mark]
             files = next_record(lab, node)
-            took = node.vm.move()
+            took = node.vm.move(note)
             # The QEMUs that "up" started hold the lock until the last of them ends.
             with suppress(BlockingIOError):
                 fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            item.update(described_process(node.vm), records=files)
-            # The records lack frames that arrived while the machine stood still.
-            write_state({**state, "whole": False})
         finally:
+            item.pop("others", None)
+            write_state(state)
             node.guest.check(REMOUNT)
     node.vm.close_monitor()
     print(f"{node.name} stood still for {took} ms")
