@@ -561,8 +561,8 @@ static int fakernic_load_end(void *opaque, int version)
  * enables it. */
 static const VMStateDescription save_vf = {
     .name = TYPE_FAKERNIC_VF,
-    .version_id = 1,
-    .minimum_version_id = 1,
+    .version_id = 2,
+    .minimum_version_id = 2,
     .pre_save = fakernic_save_begin,
     .pre_load = fakernic_load_begin,
     .post_load = fakernic_load_end,
@@ -574,8 +574,8 @@ static const VMStateDescription save_vf = {
 
 const VMStateDescription fakernic_vmstate = {
     .name = TYPE_FAKERNIC,
-    .version_id = 1,
-    .minimum_version_id = 1,
+    .version_id = 2,
+    .minimum_version_id = 2,
     .pre_save = fakernic_save_begin,
     .pre_load = fakernic_load_begin,
     .post_load = fakernic_load_end,

@@ -203,3 +203,10 @@ def test_folders_are_mounted_again(tmp_path, monkeypatch):
     assert run(saved.UNMOUNT) == ["u /work"]
     assert run(saved.REMOUNT) == ["m /work"]
     assert run(saved.REMOUNT) == []
+
+
+def test_folders_in_folders_are_unmounted_first(tmp_path, monkeypatch):
+    run = scripts_of(monkeypatch, tmp_path, "mount0 /work 9p rw,trans=virtio 0 0\n"
+                                            "mount1 /work/in 9p rw,trans=virtio 0 0\n")
+    assert run(saved.UNMOUNT) == ["u /work/in", "u /work"]
+    assert run(saved.REMOUNT) == ["m /work", "m /work/in"]

@@ -44,9 +44,9 @@ fi
 """
 UNMOUNT = f"""{REMOUNT}
 grep ' 9p ' /proc/mounts >{MOUNTS} || true
-while read -r tag target rest; do
+tac {MOUNTS} | while read -r tag target rest; do    # a folder in another one first
     umount "$(printf %b "$target")"
-done <{MOUNTS}
+done
 """
 
 
