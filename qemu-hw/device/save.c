@@ -507,8 +507,9 @@ static int fakernic_load_end(void *opaque, int version)
     s->engine_work = roce_work(s->roce);
     s->tx_blocked = false;
     s->frames_wait = true;
+    /* A VM that stood still before a loadvm is in no other state for it. */
     s->saved.foreign = s->status & FAKERNIC_STATUS_ENABLED &&
-                               runstate_check(RUN_STATE_RESTORE_VM) &&
+                               !runstate_check(RUN_STATE_INMIGRATE) &&
                        !save_keeps_qps(s) ? 1 : 0;
     fakernic_configured(s);
     fakernic_card_update(s);

@@ -800,25 +800,29 @@ static void snapshot(QTestState *qts, bool load)
 
 static const uint8_t foreign_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
 
-/* Connects a QP to another machine, then saves and loads a snapshot. */
-static void snapshot_foreign(Rig *r, Qp *qp)
+/* Connects a QP to another machine, then saves and loads a snapshot, of a
+ * machine that runs or stands still. */
+static void snapshot_foreign(Rig *r, Qp *qp, bool runs)
 {
     g_autofree char *disk = snapshot_disk(r->m.qts);
     const int64_t now = qtest_clock_step(r->m.qts, 1);
 
     qp_create(&r->n, qp, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
     rc_connect(&r->n, qp->qpn, 99, foreign_gid, nic_mac);
+    if (!runs) {
+        qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'stop' }");
+    }
     snapshot(r->m.qts, false);
     snapshot(r->m.qts, true);
     qtest_clock_set(r->m.qts, now);
     unlink(disk);
 }
 
-static void test_snapshot(Rig *r)
+static void snapshot_ends(Rig *r, bool runs)
 {
     Qp qp;
 
-    snapshot_foreign(r, &qp);
+    snapshot_foreign(r, &qp, runs);
     g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_QP_FATAL),
                      ==, qp.qpn);
     g_assert_cmpuint(qp_state(&r->n, qp.qpn), ==, FAKERNIC_QPS_ERR);
@@ -826,6 +830,16 @@ static void test_snapshot(Rig *r)
     Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
     POST(r, wqe);
     rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+}
+
+static void test_snapshot(Rig *r)
+{
+    snapshot_ends(r, true);
+}
+
+static void test_snapshot_of_stopped(Rig *r)
+{
+    snapshot_ends(r, false);
 }
 
 static void rig_keep(Rig *r)
@@ -840,7 +854,7 @@ static void test_snapshot_keep(Rig *r)
     struct fakernic_eqe eqe;
     Qp qp;
 
-    snapshot_foreign(r, &qp);
+    snapshot_foreign(r, &qp, true);
     g_assert_false(eq_poll(&r->n, &r->s.async, &eqe));
     g_assert_cmpuint(qp_state(&r->n, qp.qpn), ==, FAKERNIC_QPS_RTS);
 }
@@ -873,6 +887,7 @@ const FakernicTest fakernic_save_tests[] = {
     { "save/recorder", PAIR(test_recorder) },
     { "save/failed-target", PAIR(test_failed_target) },
     { "save/snapshot", PAIR(test_snapshot) },
+    { "save/snapshot-of-stopped", PAIR(test_snapshot_of_stopped) },
     { "save/snapshot-keep", ON(rig_keep, test_snapshot_keep) },
     { NULL }
 };
