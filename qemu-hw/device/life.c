@@ -97,7 +97,9 @@ static void fakernic_reset_begin(FakernicState *s)
     fakernic_clock_set(s, ROCE_TIME_NEVER);
     s->interrupts = 0;
     s->kicked = false;
-    s->dm_zeroed = 0;
+    /* New memory has zeroes, until the migration fills it. */
+    s->dm_zeroed = s->saved.has_dm || runstate_check(RUN_STATE_INMIGRATE)
+                       ? s->dm_size : 0;
     fakernic_persist_forget(s);
     fakernic_reset_registers(s, 0);
 }

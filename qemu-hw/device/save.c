@@ -439,8 +439,10 @@ static int fakernic_load_begin(void *opaque)
 {
     FakernicState *s = opaque;
 
+    s->saved.has_dm = true;     /* QEMU loads RAM before devices */
     fakernic_reset(s);
     save_settle(s);
+    s->saved.has_dm = false;
     s->saved.loading = true;
     return 0;
 }

@@ -4,6 +4,7 @@
  * that reach it through them.
  */
 #include "qemu/osdep.h"
+#include "fakernic-save.h"
 #include "fakernic-setup.h"
 
 #define DM_RIGHTS                                                            \
@@ -200,10 +201,35 @@ static void test_dm_not_by_dma(Rig *r)
     g_assert_cmphex(qtest_readq(r->m.qts, dm_address(&r->n)), ==, 0);
 }
 
+/* The data and a region of device memory move. A WRITE to it works then. */
+static void test_dm_move(Rig *r)
+{
+    struct fakernic_create_mr_req req = dm_req(&r->s, 4096, 8192);
+    const uint32_t key = cmd_create(&r->n, FAKERNIC_CMD_CREATE_MR, &req,
+                                    sizeof(req));
+    uint8_t want[64], got[64];
+    Wqe wqe;
+
+    qtest_writeq(r->m.qts, dm_address(&r->n) + 8192, 0x1122334455667788ull);
+    save_move(&r->m, DEVICE ",id=nic0");
+    g_assert_cmphex(qtest_readq(r->m.qts, dm_address(&r->n) + 8192), ==,
+                    0x1122334455667788ull);
+    fill(&r->n, &r->s, 0, sizeof(want));
+    wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 0, sizeof(want));
+    wqe.rdma.rdma.remote_address = 0;
+    wqe.rdma.rdma.rkey = LE32(key);
+    POST(r, wqe);
+    rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
+    qtest_memread(r->m.qts, r->s.data, want, sizeof(want));
+    qtest_memread(r->m.qts, dm_address(&r->n) + 4096, got, sizeof(got));
+    g_assert_cmpmem(got, sizeof(got), want, sizeof(want));
+}
+
 const FakernicTest fakernic_dm_tests[] = {
     { "dm/bar", test_dm_bar },
     { "dm/mr", READY(test_dm_mr) },
     { "dm/traffic", PAIR(test_dm_traffic) },
     { "dm/not-by-dma", PAIR(test_dm_not_by_dma) },
+    { "dm/move", PAIR(test_dm_move) },
     { NULL }
 };
