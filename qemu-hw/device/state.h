@@ -109,7 +109,7 @@ typedef struct FakernicCosts {
 typedef struct FakernicSaved {
     bool resetting;             /* a reset was under way: ignore the rest */
     bool loading;               /* a load has begun, and has not completed */
-    bool has_dm;                /* the load has filled 'dm': no reset zeroes it */
+    bool has_dm;                /* a load has filled 'dm', which stays */
     bool waking;                /* DESTROY_MR was under way, the key is free */
     uint32_t foreign;           /* after the load of a snapshot: the next QP to
                                  * check for a peer elsewhere; 0: none */
