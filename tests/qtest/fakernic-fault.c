@@ -10,7 +10,6 @@
 #include "fakernic-chance.h"
 #include "fakernic-setup.h"
 
-#define NIC0 "/machine/peripheral/nic0"
 #define MS 1000000ll
 
 /* Waits in real time, at most 30 s. */
@@ -24,14 +23,6 @@
             g_usleep(1000);                                                 \
         }                                                                   \
     } while (0)
-
-/* Adds or removes rules; QEMU must accept the text. */
-static void fault(Machine *m, const char *rules)
-{
-    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
-                                     " 'path': %s, 'property': 'x-fault',"
-                             " 'value': %s } }", NIC0, rules);
-}
 
 static void fault_refused(Machine *m, const char *rules, const char *word)
 {

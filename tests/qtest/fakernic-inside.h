@@ -8,8 +8,6 @@
 
 #include "fakernic-setup.h"
 
-#define NIC0 "/machine/peripheral/nic0"
-
 static inline void inside_pair(Rig *r)
 {
     rig_start(r, ",max-qp=64");

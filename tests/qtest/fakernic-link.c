@@ -2237,13 +2237,6 @@ static void test_poll_reminds(void)
     wired_stop(&w);
 }
 
-static void poll_fault(Machine *m, const char *rules)
-{
-    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
-                                     " 'path': '/machine/peripheral/nic0',"
-                             " 'property': 'x-fault', 'value': %s } }", rules);
-}
-
 /* A frozen device keeps other doorbells, however often a guest polls. */
 static void test_poll_frozen(void)
 {
@@ -2252,7 +2245,7 @@ static void test_poll_frozen(void)
 
     two_start(&t, folder, folder);
     fill(&t.n[0], &t.s[0], 0, DATA_SIZE / 2);
-    poll_fault(&t.m, "id=cold at=device do=freeze");
+    fault(&t.m, "id=cold at=device do=freeze");
     for (unsigned i = 0; i < 50; i++) {
         qtest_qmp_assert_success(t.m.qts, "{ 'execute': 'query-status' }");
     }
@@ -2260,7 +2253,7 @@ static void test_poll_frozen(void)
     for (unsigned i = 0; i < 1100; i++) {
         ring(&t.n[0], 0, FAKERNIC_DOORBELL_POLL, 0);
     }
-    poll_fault(&t.m, "remove=cold");
+    fault(&t.m, "remove=cold");
     two_written(&t, 0);
     two_stop(&t);
     link_folder_end(folder);

@@ -104,9 +104,7 @@ static void test_in_flight(Rig *r)
     Wqe wqe;
     int64_t left;
 
-    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
-                             " 'path': %s, 'property': 'x-fault', 'value':"
-                             " 'at=tx times=0 do=drop' } }", NIC0);
+    fault(&r->m, "at=tx times=0 do=drop");
     wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_READ, 16384, 0, 5000);
     POST(r, wqe);
     list = query_list(&r->m, "x-qps");
@@ -249,10 +247,7 @@ static void test_counters(Rig *r)
     bind.qpn = LE32(r->a.qpn);
     bind.id = LE32(id);
     assert_status(CMD(&r->n, SET_QP_COUNTER, bind), OK);
-    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
-                             " 'path': %s, 'property': 'x-fault', 'value':"
-                             " 'at=rx opcode=rc-read-response-first do=drop'"
-                             " } }", NIC0);
+    fault(&r->m, "at=rx opcode=rc-read-response-first do=drop");
     one_read(&r->n, &r->s, &r->a);
     list = query_list(&r->m, "x-counters");
     g_assert_cmpuint(qlist_size(list), ==, 2);
@@ -846,9 +841,7 @@ static bool state_is(Machine *m, const char *flag)
 
 static void rule(Machine *m, const char *text, const char *flag)
 {
-    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
-                             " 'path': %s, 'property': 'x-fault', 'value':"
-                             " %s } }", NIC0, text);
+    fault(m, text);
     while (!state_is(m, flag)) {
         g_usleep(1000);
     }
@@ -888,9 +881,7 @@ static void test_every_state(void)
     assert_still(&r.m);
     after = query_text(&r.m, "x-qps");
     g_assert_cmpstr(before, ==, after);
-    qtest_qmp_assert_success(r.m.qts, "{ 'execute': 'qom-set', 'arguments': {"
-                             " 'path': %s, 'property': 'x-fault', 'value':"
-                             " 'remove=ice' } }", NIC0);
+    fault(&r.m, "remove=ice");
     rule(&r.m, "at=device do=dead", "dead");
     assert_still(&r.m);
     machine_stop(&r.m);
@@ -923,9 +914,7 @@ static void test_fatal(Rig *r)
         before[i] = query_text(&r->m, kept[i]);
     }
     g_assert_true(state_is(&r->m, "running"));
-    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
-                             " 'path': %s, 'property': 'x-fault', 'value':"
-                             " 'at=device code=5 do=fatal' } }", NIC0);
+    fault(&r->m, "at=device code=5 do=fatal");
     while (state_is(&r->m, "running")) {
         g_usleep(1000);
     }

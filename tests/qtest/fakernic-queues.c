@@ -678,14 +678,6 @@ static void test_event_index_lost(Rig *r)
     g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_SQ_LOST), ==, 1);
 }
 
-static void inject(Rig *r, const char *rules)
-{
-    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
-                                       " 'path': '/machine/peripheral/nic0',"
-                                       " 'property': 'x-fault',"
-                                       " 'value': %s } }", rules);
-}
-
 /*
  * The host might not ring again for a queue whose record cannot be read or
  * written. So the queue fails.
@@ -701,7 +693,7 @@ static void expect_broken(Rig *r)
 static void test_event_index_unreadable(Rig *r)
 {
     make_busy(r);
-    inject(r, "at=dma-read why=record do=fail");
+    fault(&r->m, "at=dma-read why=record do=fail");
     g_assert_cmpuint(records_found(r), ==, 0);
     expect_broken(r);
 }
@@ -709,7 +701,7 @@ static void test_event_index_unreadable(Rig *r)
 static void test_event_index_unwritable(Rig *r)
 {
     make_busy(r);
-    inject(r, "at=dma-write why=record do=fail");
+    fault(&r->m, "at=dma-write why=record do=fail");
     time_passes(r);
     g_assert_cmpuint(event_index(r), ==, 3);
     expect_broken(r);
@@ -719,12 +711,12 @@ static void test_event_index_unwritable(Rig *r)
 static void test_event_index_frozen(Rig *r)
 {
     make_busy(r);
-    inject(r, "id=cold at=device do=freeze");
+    fault(&r->m, "id=cold at=device do=freeze");
     main_loop_turns(&r->m, 50);
     post_quietly(r);
     time_passes(r);
     g_assert_cmpuint(event_index(r), ==, 3);
-    inject(r, "remove=cold");
+    fault(&r->m, "remove=cold");
     g_assert_cmpuint(records_found(r), ==, 1);
 }
 
@@ -806,7 +798,7 @@ static void make_awake(Rig *r)
 {
     struct fakernic_cqe cqe;
 
-    inject(r, "at=tx opcode=rc-write-only times=0 delay-ns=20000 do=delay");
+    fault(&r->m, "at=tx opcode=rc-write-only times=0 delay-ns=20000 do=delay");
     make_busy(r);
     qtest_clock_step(r->m.qts, 30000);
     for (unsigned i = 0; i < 4; i++) {

@@ -7,7 +7,6 @@
 #include "qobject/qdict.h"
 #include "fakernic-setup.h"
 
-#define NIC0 "/machine/peripheral/nic0"
 #define HEADER 4096             /* bytes before the entries of a file */
 
 /* The lines of a property; to be freed. */
@@ -140,9 +139,7 @@ static void test_probe(Rig *r)
     Wqe wqe;
 
     one_write(&r->n, &r->s, &r->a);
-    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
-                             " 'path': %s, 'property': 'x-fault', 'value':"
-                             " 'at=rx opcode=rc-write-last do=drop' } }", NIC0);
+    fault(&r->m, "at=rx opcode=rc-write-last do=drop");
     wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 2000);
     POST(r, wqe);
     qtest_clock_step(r->m.qts, 100000000);
@@ -153,9 +150,7 @@ static void test_probe(Rig *r)
 
 static void end_fatally(Machine *m, Nic *n)
 {
-    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
-                                     " 'path': %s, 'property': 'x-fault',"
-                             " 'value': 'at=device do=fatal' } }", NIC0);
+    fault(m, "at=device do=fatal");
     while (!(reg_read(n, FAKERNIC_REG_STATUS) & FAKERNIC_STATUS_FATAL)) {
         g_usleep(1000);
     }

@@ -573,18 +573,11 @@ static void test_wq_of_wrong_type(Rig *r)
 
 /* ---- fault rules --------------------------------------------------------- */
 
-static void fault_add(Rig *r, const char *rules)
-{
-    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'qom-set', 'arguments': {"
-                                       " 'path': 'nic0', 'property': 'x-fault',"
-                                       " 'value': %s } }", rules);
-}
-
 /* Asserts that the text of the device's rules has these words. */
 static void fault_has(Rig *r, const char *words)
 {
     QDict *answer = qtest_qmp(r->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
-                              " 'path': 'nic0', 'property': 'x-fault' } }");
+                              " 'path': %s, 'property': 'x-fault' } }", NIC0);
 
     g_test_message("%s", qdict_get_str(answer, "return"));
     g_assert_nonnull(strstr(qdict_get_str(answer, "return"), words));
@@ -604,7 +597,7 @@ static void test_fault_rules(Rig *r)
 {
     Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
 
-    fault_add(r, "id=one at=rx opcode=rc-write-only nth=2 do=drop");
+    fault(&r->m, "id=one at=rx opcode=rc-write-only nth=2 do=drop");
     POST(r, wqe);
     rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
     rig_move(r);
@@ -619,7 +612,7 @@ static void test_fault_rules(Rig *r)
 /* Rules that the destination has from its options are replaced. */
 static void test_fault_replaced(Rig *r)
 {
-    fault_add(r, "id=mine at=rx do=count");
+    fault(&r->m, "id=mine at=rx do=count");
     save_move(&r->m, DEVICE ",id=nic0,x-fault='id=other at=tx do=drop'");
     fault_has(r, "id=mine");
 }
@@ -633,7 +626,7 @@ static void test_fault_of_idle(Rig *r)
 
     save_move(&r->m, other);
     fault_has(r, "id=other");
-    fault_add(r, "id=mine at=rx do=count");
+    fault(&r->m, "id=mine at=rx do=count");
     save_move(&r->m, other);
     fault_has(r, "id=mine");
 }
@@ -643,7 +636,7 @@ static void fault_holds(Rig *r, const char *rule)
 {
     Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
 
-    fault_add(r, rule);
+    fault(&r->m, rule);
     fill(&r->n, &r->s, 0, 8);
     POST(r, wqe);
     assert_no_cqe(r);
@@ -684,12 +677,12 @@ static void test_frozen_without_end(Rig *r)
 {
     Wqe wqe = wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 16384, 8);
 
-    fault_add(r, "id=ice at=device do=freeze");
+    fault(&r->m, "id=ice at=device do=freeze");
     POST(r, wqe);
     rig_move(r);
     qtest_clock_step(r->m.qts, 5000000);
     assert_no_cqe(r);
-    fault_add(r, "remove=ice");
+    fault(&r->m, "remove=ice");
     rig_cqe(r, FAKERNIC_CQE_RDMA_WRITE, FAKERNIC_WC_SUCCESS);
 }
 

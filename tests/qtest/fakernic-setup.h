@@ -472,6 +472,17 @@ static inline void setup_pair(Nic *n, Setup *s, Qp *a, Qp *b)
     rc_pair(n, s, a, b);
 }
 
+/* The device of most tests: -device fakernic,id=nic0. */
+#define NIC0 "/machine/peripheral/nic0"
+
+/* Adds or removes fault rules of NIC0; QEMU must accept the text. */
+static inline void fault(Machine *m, const char *rules)
+{
+    qtest_qmp_assert_success(m->qts, "{ 'execute': 'qom-set', 'arguments': {"
+                                     " 'path': %s, 'property': 'x-fault',"
+                             " 'value': %s } }", NIC0, rules);
+}
+
 /* One machine with one device, and the objects of a test's rig. */
 struct Rig {
     Machine m;

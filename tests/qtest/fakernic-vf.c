@@ -162,6 +162,17 @@ static void vf_up(Card *c, Function *f, unsigned vf)
     function_up(f, vf + 1);
 }
 
+/* Starts a card whose PF and first 'count' VFs work. */
+static void card_up(Card *c, const char *options, Function *vf, unsigned count)
+{
+    card_start(c, options);
+    function_up(&c->pf, 0);
+    vfs_enable(c, count);
+    for (unsigned i = 0; i < count; i++) {
+        vf_up(c, &vf[i], i);
+    }
+}
+
 /* ---- RDMA between functions ---------------------------------------------- */
 
 typedef struct Connection {
@@ -280,11 +291,7 @@ static void test_traffic(void)
     Connection t[6];
     Card c;
 
-    card_start(&c, ",vfs=2");
-    function_up(&c.pf, 0);
-    vfs_enable(&c, 2);
-    vf_up(&c, &vf[0], 0);
-    vf_up(&c, &vf[1], 1);
+    card_up(&c, ",vfs=2", vf, 2);
     g_assert_cmpuint(reg_read(&vf[0].n, FAKERNIC_REG_VECTOR_COUNT), ==,
                      VF_VECTORS);
     functions_connect(&t[0], &vf[0], &vf[1]);
@@ -315,11 +322,7 @@ static void test_move(void)
     struct fakernic_cqe cqe;
     Card c;
 
-    card_start(&c, ",vfs=4");
-    function_up(&c.pf, 0);
-    vfs_enable(&c, 2);
-    vf_up(&c, &vf[0], 0);
-    vf_up(&c, &vf[1], 1);
+    card_up(&c, ",vfs=4", vf, 2);
     functions_connect(&t[0], &vf[0], &vf[1]);
     functions_connect(&t[1], &vf[1], &vf[0]);
     functions_connect(&t[2], &c.pf, &vf[0]);
@@ -521,11 +524,7 @@ static void test_flr_of_vf(void)
     Connection t;
     Card c;
 
-    card_start(&c, ",vfs=2");
-    function_up(&c.pf, 0);
-    vfs_enable(&c, 2);
-    vf_up(&c, &vf[0], 0);
-    vf_up(&c, &vf[1], 1);
+    card_up(&c, ",vfs=2", vf, 2);
     functions_connect(&t, &vf[1], &c.pf);
     post_write(&t, 32000);
     qpci_config_writew(vf[0].n.pci,
@@ -551,11 +550,7 @@ static void test_reset_of_pf(void)
     Connection t;
     Card c;
 
-    card_start(&c, ",vfs=2");
-    function_up(&c.pf, 0);
-    vfs_enable(&c, 2);
-    vf_up(&c, &vf[0], 0);
-    vf_up(&c, &vf[1], 1);
+    card_up(&c, ",vfs=2", vf, 2);
     functions_connect(&t, &vf[0], &vf[1]);
     nic_reset(&c.pf.n);
     write_passes(&t);
@@ -643,11 +638,7 @@ static void test_memory(void)
     Function vf[2];
     Card c;
 
-    card_start(&c, ",vfs=2,max-memory=16M");
-    function_up(&c.pf, 0);
-    vfs_enable(&c, 2);
-    vf_up(&c, &vf[0], 0);
-    vf_up(&c, &vf[1], 1);
+    card_up(&c, ",vfs=2,max-memory=16M", vf, 2);
     quarter = create_qps(&vf[0]);
     g_assert_cmpuint(quarter, >, 10);
     g_assert_cmpuint(create_qps(&vf[1]), ==, quarter);
@@ -789,10 +780,7 @@ static void test_doorbells(void)
     Function vf;
     Card c;
 
-    card_start(&c, ",vfs=1,turn-work=256,turn-us=1000000");
-    function_up(&c.pf, 0);
-    vfs_enable(&c, 1);
-    vf_up(&c, &vf, 0);
+    card_up(&c, ",vfs=1,turn-work=256,turn-us=1000000", &vf, 1);
     memset(pages, 0xff, size);          /* no doorbell: reserved bits */
     for (unsigned i = 0; i < RUNG_QPS; i++) {
         g_assert_cmpuint(cmd_create(&vf.n, FAKERNIC_CMD_ALLOC_UAR, NULL, 0), ==,
@@ -1058,11 +1046,7 @@ static void test_move_vports(void)
     Function vf[2];
     Card c;
 
-    card_start(&c, ",vfs=2");
-    function_up(&c.pf, 0);
-    vfs_enable(&c, 2);
-    vf_up(&c, &vf[0], 0);
-    vf_up(&c, &vf[1], 1);
+    card_up(&c, ",vfs=2", vf, 2);
     req.settings.trust = 1;
     req.settings.max_mbps = LE32(100);
     assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
