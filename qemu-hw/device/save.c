@@ -229,6 +229,15 @@ static void save_settle(FakernicState *s)
     }
 }
 
+/* Ends a load that has failed, with an empty device. Returns -EINVAL. */
+static int save_refuse(FakernicState *s, const char *why)
+{
+    error_report("%s: the saved state cannot be loaded: %s", s->name, why);
+    fakernic_reset(s);
+    save_settle(s);
+    return -EINVAL;
+}
+
 static int save_stream_get(QEMUFile *f, void *pv, size_t size,
                            const VMStateField *field)
 {
@@ -250,14 +259,7 @@ static int save_stream_get(QEMUFile *f, void *pv, size_t size,
     if (!stream.failed) {
         save_watch(&stream, s);
     }
-    if (stream.failed) {
-        error_report("%s: the saved state cannot be loaded: %s", s->name,
-                     error);
-        fakernic_reset(s);
-        save_settle(s);
-        return -EINVAL;
-    }
-    return 0;
+    return stream.failed ? save_refuse(s, error) : 0;
 }
 
 static const VMStateInfo save_info_stream = {
@@ -399,14 +401,7 @@ static int save_switch_get(QEMUFile *f, void *pv, size_t size,
     };
 
     save_switch(&stream, s);
-    if (stream.failed) {
-        error_report("%s: the saved state cannot be loaded: %s", s->name,
-                     error);
-        fakernic_reset(s);
-        save_settle(s);
-        return -EINVAL;
-    }
-    return 0;
+    return stream.failed ? save_refuse(s, error) : 0;
 }
 
 static const VMStateInfo save_info_switch = {
@@ -490,11 +485,7 @@ static int fakernic_load_end(void *opaque, int version)
     const char *wrong = s->saved.resetting ? NULL : save_wrong(s);
 
     if (wrong) {
-        error_report("%s: the saved state cannot be loaded: %s", s->name,
-                     wrong);
-        fakernic_reset(s);
-        save_settle(s);
-        return -EINVAL;
+        return save_refuse(s, wrong);
     }
     s->saved.loading = false;
     fakernic_record(s, LOADED, 0);
