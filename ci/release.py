@@ -32,12 +32,9 @@ OUT = CACHE / "release"
 WORK = CACHE / "build/release"
 ACTION = SRC / "ci/action"
 SOURCES = "/etc/apt/sources.list.d/debian.sources"
-# Removes names and addresses of this machine and apt's settings from the container, whose
-# apt gets the public addresses of Debian.
-PUBLIC = ('set -e; cd "$1/etc"; '
-          "rm -f hostname resolv.conf apt/apt.conf.d/99mmdebstrap apt/sources.list.d/*; "
-          r"printf 'deb http://deb.debian.org/%s main\n' 'debian trixie' "
-          "'debian-security trixie-security' >apt/sources.list.d/debian.list")
+# Removes names of this machine and apt's settings from the container. Its apt has the
+# mirror of SOURCES, so FAKERNIC_MIRROR (ci/bootstrap.sh) chooses that of a release.
+PUBLIC = 'rm -f "$1"/etc/hostname "$1"/etc/resolv.conf "$1"/etc/apt/apt.conf.d/99mmdebstrap'
 SUMS = "SHA256SUMS"
 # The bill of materials: package and its architecture at Debian.
 PURL = "pkg:deb/debian/{}@{}?arch={}"

@@ -16,6 +16,8 @@ from plain import run_inside
 
 SRC = Path(__file__).parents[2]
 RELEASE = Path("/cache/release")
+# Of this machine's apt, as ci/bootstrap.sh has read them.
+SOURCES = Path("/etc/apt/sources.list.d/debian.sources")
 VERSION = (SRC / "VERSION").read_text(encoding="utf-8").strip()
 
 
@@ -97,7 +99,8 @@ def test_container_has_no_data_of_the_building_machine(image):
     assert not (etc / "hostname").exists() and not (etc / "resolv.conf").exists()
     assert not (etc / "apt/apt.conf.d/99mmdebstrap").exists()
     sources = "".join(path.read_text() for path in (etc / "apt/sources.list.d").iterdir())
-    assert set(re.findall("//([^/]+)/", sources)) == {"deb.debian.org"}
+    assert sorted(re.findall("^URIs: .*", sources, re.M)) == sorted(
+        re.findall("^URIs: .*", SOURCES.read_text(encoding="utf-8"), re.M))
 
 
 def test_container_runs_a_program(image):
