@@ -84,7 +84,7 @@ help:
 	@echo 'make test-failing    each allocation of the driver fails; KERNEL=debug: on that'
 	@echo 'make soak            everything at once with 1 % loss: MINUTES=60'
 	@echo 'make fuzz            fuzz engine, link and device: SECONDS=600 each, JOBS=1'
-	@echo 'make bench           measure it beside Soft-RoCE: four hours at most;'
+	@echo 'make bench           compare it with Soft-RoCE: four hours at most;'
 	@echo '                     BENCH=--short: most of one; BENCH=--quick: minutes'
 	@echo 'make bench-compare   measure the device of OLD=REV and of this checkout'
 	@echo 'make bench-engine    measure the engine alone: half a minute'

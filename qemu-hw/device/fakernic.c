@@ -976,8 +976,8 @@ static void fakernic_describe_properties(ObjectClass *class)
         { "max-pd", "protection domains (1 to 65536)" },
         { "max-mr", "memory keys (power of two, 16 to 1048576)" },
         { "max-mr-pages", "pages in all memory regions together" },
-        { "max-memory", "host memory that the guest can make the device take, in "
-                        "bytes (16M to 64G)" },
+        { "max-memory", "limit of host memory for guest objects, in bytes (16M "
+                        "to 64G)" },
         { "gids", "entries of the GID table (1 to 4096)" },
         { "mtu-max", "largest Ethernet MTU (576 to 9000)" },
         { "speed-mbps", "speed of the port in Mbit/s (1 to 4000000): what it "
@@ -992,12 +992,12 @@ static void fakernic_describe_properties(ObjectClass *class)
         { "vf-dm-size", "device memory of a VF in bytes (0 to 256M, multiple "
                         "of 4K)" },
         { "dcqcn", "slow QPs down when congestion is notified (on or off)" },
-        { "turn-us", "time the device works before others get the main loop, "
-                     "in microseconds (10 to 1000000)" },
-        { "turn-work", "and work, in units of about a microsecond "
-                       "(64 to 1048576)" },
-        { "cpu-nice", "by how much the threads of virtual CPUs are below the "
-                      "one that brings them frames (0 to 19)" },
+        { "turn-us", "limit of one turn, after which others get the main "
+                     "loop, in microseconds (10 to 1000000)" },
+        { "turn-work", "limit of work in one turn, in units of about a "
+                       "microsecond (64 to 1048576)" },
+        { "cpu-nice", "nice value of the vCPU threads, relative to the main "
+                      "thread (0 to 19)" },
         { "sq-awake-us", "how long a busy send queue needs no doorbell, in "
                          "microseconds (0 to 10000); 0: each send rings" },
         { "snapshot-qps", "connections to other machines when a snapshot is "
@@ -1006,8 +1006,7 @@ static void fakernic_describe_properties(ObjectClass *class)
         { "x-null", "WRITEs complete without a packet, to measure the rest (on "
                     "or off)" },
         { "x-record", "a file that the recorder writes to" },
-        { "x-guest-faults", "the guest may have the device misbehave (on or "
-                            "off)" },
+        { "x-guest-faults", "the guest may add fault rules (on or off)" },
         { "x-fault-events", "a character device that reports each hit of a "
                             "fault rule, a line of JSON" },
         { "x-interface-version", "for tests of drivers: claim another version "
@@ -1021,12 +1020,13 @@ static void fakernic_describe_properties(ObjectClass *class)
 static void fakernic_describe_inspection(ObjectClass *class)
 {
     static const FakernicDescription descriptions[] = {
-        { "x-recorder", "what led to the first error, of QPs only if none was "
-                        "fatal; or what was last" },
-        { "x-recorder-now", "what was last, whatever error there was" },
-        { "x-recording", "whether the file of x-record gets what is recorded "
-                         "(on or off, at run time)" },
-        { "x-ring", "set to \"sq 17\" or the like: that ring's entries, in JSON" },
+        { "x-recorder", "entries before the first fatal error; else before the "
+                        "first QP error; else the latest entries" },
+        { "x-recorder-now", "the latest entries" },
+        { "x-recording", "record to the file of x-record (on or off, at run "
+                         "time)" },
+        { "x-ring", "entries of the ring that is selected by \"sq 17\" or the "
+                    "like, in JSON" },
         { "x-fault", "fault rules, \"at=rx nth=3 do=drop; ...\"" },
     };
 

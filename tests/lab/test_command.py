@@ -74,7 +74,7 @@ MISUSED = {
     ("run", "--loss", "1.5", "--", "a"): "a share of the frames",
     ("run", "--delay", "fast", "--", "a"): "such as 100us",
     ("run", "-n", "33", "--", "a"): "from 1 to 32",
-    ("run", "--mtu", "10", "--", "a"): "from 256 to 9600",
+    ("run", "--mtu", "9001", "--", "a"): "from 576 to 9000",
     ("run", "--env", "x", "--", "a"): "NAME=VALUE",
     ("run", "--timeout", "-1", "--", "a"): "a number",
     ("show", "node1"): "WHAT",
@@ -1299,7 +1299,7 @@ def test_expected_crash_is_no_failure(tmp_path):
 def test_missing_expected_trace_fails_run():
     verdict = launch.without_misses(launch.Verdict(0), (launch.NO_TRACE, ["oom"]))
     assert (verdict.code, verdict.reason) == (
-        1, "no kernel trace came that --expect announces: oom")
+        1, "the kernel printed no trace of --expect: oom")
     assert launch.without_misses(launch.Verdict(3), ("", ["oom"])).code == 3
     assert launch.without_misses(launch.Verdict(0), ("", [])).code == 0
 

@@ -237,8 +237,8 @@ def add_wire_options(parser):
     group.add_argument("--first", type=between(1, NODES_MAX), default=1,
                        metavar="N", help="with --netdev: number of the first "
                        "machine here, if other hosts run more machines")
-    group.add_argument("--mtu", type=between(256, 9600), metavar="BYTES",
-                       help="MTU of the interfaces")
+    group.add_argument("--mtu", type=between(576, 9000), metavar="BYTES",
+                       help="MTU of the interfaces, 576 to 9000")
     for fault in HARM:
         group.add_argument(f"--{fault}", type=probability, metavar="SHARE",
                            help=f"probability of {fault} per frame: 1%% or 0.01")

@@ -737,7 +737,7 @@ class Lab:
     def collect(self):
         """Writes the result files of all machines that still answer. In parallel, because
         a machine that does not answer costs its time limit."""
-        with Waiting(lambda: "asking the machines what they know"):
+        with Waiting(lambda: "collecting the machines' results"):
             side_by_side(ask_what_is_left, self.nodes, at_once=NODES_MAX)
 
 

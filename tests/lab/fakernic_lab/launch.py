@@ -251,7 +251,7 @@ def without_misses(verdict, *misses):
     return verdict
 
 
-NO_TRACE = "no kernel trace came that --expect announces"
+NO_TRACE = "the kernel printed no trace of --expect"
 
 
 def run_all(lab, commands, timeout, ready="auto", terminal=False, nodes=None,
