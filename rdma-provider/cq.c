@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <ccan/array_size.h>
-#include <ccan/minmax.h>
 #include <infiniband/driver.h>
 #include <util/udma_barrier.h>
 #include <util/util.h>
@@ -43,39 +42,16 @@
 #include "wq.h"
 
 /*
- * Empty polls before a poll doorbell: by default, and with POLL_SELDOM, where
+ * Empty polls between poll doorbells: by default, and with POLL_SELDOM, where
  * the doorbell lets other threads run.
  */
 #define FAKERNIC_POLLS_PER_DOORBELL 8
 #define FAKERNIC_POLLS_PER_PAUSE	64
-/*
- * A caller with many requests outstanding has a stream. A doorbell costs the
- * same, however many frames it takes in, so the number of empty polls before it
- * adapts: it doubles if fewer than FAKERNIC_STREAM requests completed since the
- * last doorbell, and else it shrinks by a quarter.
- */
-#define FAKERNIC_STREAM			24
-#define FAKERNIC_STREAM_POLLS		1024
-/*
- * A run is what completes between two empty polls. A stream begins with a run
- * of FAKERNIC_STREAM requests, counting those that are still outstanding, and
- * ends after FAKERNIC_STREAM_ENDS shorter ones. Then the next doorbell follows
- * so soon that it may take in only one frame of a stream of receives. So after
- * FAKERNIC_STREAM_TRY short runs the provider waits once as for a stream. If
- * the next run is short again, the provider tries again after twice as many.
- */
-#define FAKERNIC_STREAM_ENDS		8
-#define FAKERNIC_STREAM_TRY		128
-#define FAKERNIC_STREAM_TRY_MOST	8192
 /* Empty polls between checks for a removed device. A check costs as much as a
  * doorbell. The number is not a multiple of those above: after an event the
  * first empty poll counts as this one, to check at once, and must not ring.
  */
 #define FAKERNIC_POLLS_PER_LOOK	4097
-
-/* What a caller does after an empty poll, without a lock. */
-#define FAKERNIC_DO_RING	1U
-#define FAKERNIC_DO_LOOK	2U
 
 /* The bit that is set in all receive opcodes. */
 #define FAKERNIC_CQE_RECEIVE	FAKERNIC_CQE_RECV
@@ -182,11 +158,9 @@ static struct fakernic_rq *fakernic_find_rq(struct fakernic_context *context,
  * queue. EALREADY: no such WR is outstanding, for example because a fault rule
  * repeated the CQE.
  */
-static int fakernic_cqe_retire(struct fakernic_cq *cq,
+static int fakernic_cqe_retire(struct fakernic_context *context,
 			       const struct fakernic_cqe *cqe, uint64_t *wr_id)
 {
-	struct fakernic_context *context =
-		fakernic_to_context(cq->vcq.cq.context);
 	bool receive = cqe->opcode & FAKERNIC_CQE_RECEIVE;
 	uint32_t index = le32toh(cqe->wqe_index);
 	uint32_t srqn = le32toh(cqe->srqn);
@@ -194,44 +168,44 @@ static int fakernic_cqe_retire(struct fakernic_cq *cq,
 	struct fakernic_srq *srq;
 	struct fakernic_qp *qp;
 	struct fakernic_rq *rq;
-	uint32_t requests;
 
 	if (receive && srqn) {
 		srq = fakernic_utable_find(&context->srq_table, srqn);
 		if (!srq)
 			return EINVAL;
-		requests = fakernic_usrq_complete(srq, index, wr_id);
-	} else if (receive) {
-		qp = fakernic_utable_find(&context->qp_table, qpn);
+		return fakernic_usrq_complete(srq, index, wr_id) ? 0 : EALREADY;
+	}
+	qp = fakernic_utable_find(&context->qp_table, qpn);
+	if (receive) {
 		rq = fakernic_find_rq(context, qp, qpn);
 		if (!rq)
 			return EINVAL;
-		requests = fakernic_urq_complete(rq, index, wr_id);
-	} else {
-		qp = fakernic_utable_find(&context->qp_table, qpn);
-		if (!qp || !qp->sq.queue.ring)
-			return EINVAL;
-		requests = fakernic_usq_complete(&qp->sq, index, wr_id);
-		cq->outstanding = fakernic_usq_outstanding(&qp->sq);
+		return fakernic_urq_complete(rq, index, wr_id) ? 0 : EALREADY;
 	}
-	cq->run += requests;
-	return requests ? 0 : EALREADY;
+	if (!qp || !qp->sq.queue.ring)
+		return EINVAL;
+	return fakernic_usq_complete(&qp->sq, index, wr_id) ? 0 : EALREADY;
 }
 
 /*
- * The caller is spinning. The device may use this CPU at a poll doorbell, or
- * give it to others, so no lock is held. A caller that sleeps between entries
- * never rings. True: the device is gone, and another poll flushes what is
- * outstanding.
+ * `polls` consecutive polls were empty, so the caller is spinning. Rings the
+ * poll doorbell: the device may use this CPU, or give it to others, so no lock
+ * is held. A caller that sleeps between entries never rings. True: the device
+ * is gone, and another poll flushes what is outstanding.
  */
-static bool fakernic_polled_empty(struct fakernic_cq *cq, unsigned int todo)
+static bool fakernic_polled_empty(struct fakernic_cq *cq, unsigned int polls)
 {
 	struct fakernic_context *context =
 		fakernic_to_context(cq->vcq.cq.context);
+	unsigned int interval =
+		context->features & FAKERNIC_FEATURE_POLL_SELDOM ?
+			FAKERNIC_POLLS_PER_PAUSE :
+			FAKERNIC_POLLS_PER_DOORBELL;
 
-	if (todo & FAKERNIC_DO_RING)
+	if (polls % interval == 0 &&
+	    context->features & FAKERNIC_FEATURE_POLL_DOORBELL)
 		fakernic_ring_poll(context->uar);
-	if (!(todo & FAKERNIC_DO_LOOK))
+	if (polls % FAKERNIC_POLLS_PER_LOOK)
 		return false;
 	fakernic_check_if_gone(context);
 	return fakernic_device_gone(context);
@@ -348,9 +322,8 @@ static int fakernic_ucq_take_locked(struct fakernic_cq *cq,
 		if (!*cqe)
 			return ENOENT;
 		cq->empty_polls = 0;
-		cq->silent_polls = 0;
 		cq->ci++;
-		err = fakernic_cqe_retire(cq, *cqe, wr_id);
+		err = fakernic_cqe_retire(context, *cqe, wr_id);
 	} while (unlikely(err == EALREADY));
 	if (err)
 		verbs_err(&context->vctx,
@@ -400,78 +373,25 @@ static void fakernic_ucq_note_events_locked(struct fakernic_cq *cq)
 	cq->empty_polls = FAKERNIC_POLLS_PER_LOOK - 1;
 }
 
-/* The ring is empty after a run of entries. */
-static void fakernic_ucq_end_run_locked(struct fakernic_cq *cq)
-{
-	if (cq->run + cq->outstanding >= FAKERNIC_STREAM) {
-		cq->short_runs = 0;
-		cq->try_after = FAKERNIC_STREAM_TRY;
-	} else if (++cq->short_runs == cq->try_after) {
-		cq->short_runs = FAKERNIC_STREAM_ENDS - 1;
-		cq->try_after = min_t(unsigned int, cq->try_after * 2,
-				      FAKERNIC_STREAM_TRY_MOST);
-		cq->wait = FAKERNIC_STREAM_POLLS;
-	} else if (cq->short_runs >= FAKERNIC_STREAM_ENDS) {
-		cq->wait = FAKERNIC_POLLS_PER_DOORBELL;
-	}
-	cq->work += cq->run;
-	cq->run = cq->outstanding = 0;
-}
-
-/* The caller will ring: adapts the number of empty polls before the next. */
-static void fakernic_ucq_note_ring_locked(struct fakernic_cq *cq)
-{
-	if (cq->short_runs < FAKERNIC_STREAM_ENDS)
-		cq->wait = cq->work < FAKERNIC_STREAM ?
-			min_t(unsigned int, cq->wait * 2,
-			      FAKERNIC_STREAM_POLLS) :
-			max_t(unsigned int, cq->wait - cq->wait / 4,
-			      FAKERNIC_POLLS_PER_DOORBELL);
-	cq->work = 0;
-	cq->silent_polls = 0;
-}
-
-/* Counts an empty poll. True: the caller rings the poll doorbell. */
-static bool fakernic_ucq_must_ring_locked(struct fakernic_cq *cq)
-{
-	uint64_t features = fakernic_to_context(cq->vcq.cq.context)->features;
-
-	if (!(features & FAKERNIC_FEATURE_POLL_DOORBELL))
-		return false;
-	if (++cq->silent_polls < (features & FAKERNIC_FEATURE_POLL_SELDOM ?
-					  FAKERNIC_POLLS_PER_PAUSE : cq->wait))
-		return false;
-	fakernic_ucq_note_ring_locked(cq);
-	return true;
-}
-
-/* The ring is empty. Returns FAKERNIC_DO_*. */
+/* The ring is empty. Returns the number of consecutive empty polls. */
 static unsigned int fakernic_ucq_count_empty_locked(struct fakernic_cq *cq)
 {
-	unsigned int todo = 0;
-
 	if (cq->may_be_gone)
 		cq->empty_polls = FAKERNIC_POLLS_PER_LOOK - 1;
 	cq->may_be_gone = false;
-	if (++cq->empty_polls % FAKERNIC_POLLS_PER_LOOK == 0)
-		todo |= FAKERNIC_DO_LOOK;
-	if (cq->run)
-		fakernic_ucq_end_run_locked(cq);
-	if (fakernic_ucq_must_ring_locked(cq))
-		todo |= FAKERNIC_DO_RING;
-	return todo;
+	return ++cq->empty_polls;
 }
 
-/* As fakernic_upoll_cq(). todo: FAKERNIC_DO_*. */
+/* As fakernic_upoll_cq(). empty: number of consecutive empty polls, or 0. */
 static int fakernic_take_wcs(struct fakernic_cq *cq, int count,
-			     struct ibv_wc *wc, unsigned int *todo)
+			     struct ibv_wc *wc, unsigned int *empty)
 {
 	struct fakernic_cqe *cqe;
 	uint32_t first;
 	int polled = 0;
 	int err = 0;
 
-	*todo = 0;
+	*empty = 0;
 	fakernic_lock(&cq->lock);
 	fakernic_ucq_note_events_locked(cq);
 	first = cq->ci;
@@ -484,7 +404,7 @@ static int fakernic_take_wcs(struct fakernic_cq *cq, int count,
 	if (cq->ci != first)
 		fakernic_ucq_release_locked(cq);
 	if (err == ENOENT && (!polled || cq->may_be_gone))
-		*todo = fakernic_ucq_count_empty_locked(cq);
+		*empty = fakernic_ucq_count_empty_locked(cq);
 	fakernic_unlock(&cq->lock);
 	return err == EINVAL && !polled ? -EINVAL : polled;
 }
@@ -492,13 +412,13 @@ static int fakernic_take_wcs(struct fakernic_cq *cq, int count,
 int fakernic_upoll_cq(struct ibv_cq *ibcq, int count, struct ibv_wc *wc)
 {
 	struct fakernic_cq *cq = fakernic_to_cq(ibcq);
-	unsigned int todo;
+	unsigned int empty;
 	int polled, more;
 
-	polled = fakernic_take_wcs(cq, count, wc, &todo);
-	if (!todo || !fakernic_polled_empty(cq, todo))
+	polled = fakernic_take_wcs(cq, count, wc, &empty);
+	if (!empty || !fakernic_polled_empty(cq, empty))
 		return polled;
-	more = fakernic_take_wcs(cq, count - polled, wc + polled, &todo);
+	more = fakernic_take_wcs(cq, count - polled, wc + polled, &empty);
 	return more < 0 && polled ? polled : polled + more;
 }
 
@@ -582,13 +502,13 @@ static int fakernic_ex_take_locked(struct fakernic_cq *cq)
 	return err;
 }
 
-/* As fakernic_start_poll(). todo: as in fakernic_take_wcs(). */
-static int fakernic_take_first(struct fakernic_cq *cq, unsigned int *todo)
+/* As fakernic_start_poll(). empty: as in fakernic_take_wcs(). */
+static int fakernic_take_first(struct fakernic_cq *cq, unsigned int *empty)
 {
 	uint32_t first;
 	int err;
 
-	*todo = 0;
+	*empty = 0;
 	fakernic_lock(&cq->lock);
 	fakernic_ucq_note_events_locked(cq);
 	first = cq->ci;
@@ -598,7 +518,7 @@ static int fakernic_take_first(struct fakernic_cq *cq, unsigned int *todo)
 		if (cq->ci != first)
 			fakernic_ucq_release_locked(cq);
 		if (err == ENOENT)
-			*todo = fakernic_ucq_count_empty_locked(cq);
+			*empty = fakernic_ucq_count_empty_locked(cq);
 		fakernic_unlock(&cq->lock);
 		return err;
 	}
@@ -611,14 +531,14 @@ static int fakernic_start_poll(struct ibv_cq_ex *ibcq,
 			       struct ibv_poll_cq_attr *attr)
 {
 	struct fakernic_cq *cq = fakernic_ex_to_cq(ibcq);
-	unsigned int todo;
+	unsigned int empty;
 	int err;
 
 	if (attr->comp_mask)
 		return EINVAL;
-	err = fakernic_take_first(cq, &todo);
-	if (todo && fakernic_polled_empty(cq, todo))
-		err = fakernic_take_first(cq, &todo);
+	err = fakernic_take_first(cq, &empty);
+	if (empty && fakernic_polled_empty(cq, empty))
+		err = fakernic_take_first(cq, &empty);
 	return err;
 }
 
@@ -835,9 +755,6 @@ fakernic_new_cq(struct ibv_context *ibctx,
 	if (err)
 		goto err_queue;
 	cq->cqn = resp.cqn;
-	cq->short_runs = FAKERNIC_STREAM_ENDS;
-	cq->try_after = FAKERNIC_STREAM_TRY;
-	cq->wait = FAKERNIC_POLLS_PER_DOORBELL;
 	cq->vcq.cq.cqe = cq->queue.depth;
 	fakernic_lock_init(&cq->lock, fakernic_ucq_needs_lock(attr));
 	return cq;

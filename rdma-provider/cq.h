@@ -29,21 +29,6 @@ struct fakernic_cq {
 	uint32_t armed;			/* index at the last arm */
 	uint32_t cqn;
 	uint32_t empty_polls;		/* since the last entry */
-	uint32_t silent_polls;		/* since the last entry or doorbell */
-	uint32_t wait;			/* silent_polls at a poll doorbell */
-	uint32_t run;			/* requests completed since it was
-					 * empty last
-					 */
-	uint32_t outstanding;		/* blocks of the QP that completed a
-					 * send last, in this run
-					 */
-	uint32_t work;			/* requests of the runs since the last
-					 * poll doorbell
-					 */
-	uint32_t short_runs;		/* since the last long one */
-	uint32_t try_after;		/* this many of them, wait once as for
-					 * a stream
-					 */
 	atomic_uint events;		/* taken since the last poll */
 	bool may_be_gone;		/* an event may mean: device gone */
 	struct fakernic_cqe *cqe;	/* between start_poll and end_poll */

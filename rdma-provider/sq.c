@@ -153,17 +153,14 @@ void fakernic_usq_reset(struct fakernic_sq *sq)
 	fakernic_unlock(&sq->lock);
 }
 
-uint32_t fakernic_usq_complete(struct fakernic_sq *sq, uint32_t index,
-			       uint64_t *wr_id)
+bool fakernic_usq_complete(struct fakernic_sq *sq, uint32_t index,
+			   uint64_t *wr_id)
 {
 	const struct fakernic_sq_wr *wr =
 		&sq->wr[fakernic_uqueue_slot(&sq->queue, index)];
-	uint32_t freed;
 
 	if (index - sq->ci >= fakernic_uqueue_load(&sq->queue) - sq->ci)
-		return 0;
-	freed = wr->wr_end -
-		atomic_load_explicit(&sq->wr_ci, memory_order_relaxed);
+		return false;
 	/* journey: retire */
 	*wr_id = wr->wr_id;
 	sq->ci = wr->end;
@@ -172,7 +169,7 @@ uint32_t fakernic_usq_complete(struct fakernic_sq *sq, uint32_t index,
 	 * fakernic_usq_begin().
 	 */
 	atomic_store_explicit(&sq->wr_ci, wr->wr_end, memory_order_release);
-	return freed;
+	return true;
 	/* journey: end */
 }
 

@@ -74,18 +74,12 @@ void fakernic_usq_free(struct fakernic_sq *sq);
 void fakernic_usq_reset(struct fakernic_sq *sq);
 
 /*
- * Called for a send's CQE with its CQ locked: sets wr_id, frees this request
- * and all unsignaled ones before it (IBTA 10.8.5), and returns their number.
- * index: as in the CQE. 0: the request is not posted, or was completed before.
+ * Called for a send's CQE with its CQ locked: sets wr_id, and frees this
+ * request and all unsignaled ones before it (IBTA 10.8.5). index: as in the
+ * CQE. False: the request is not posted, or was completed before.
  */
-uint32_t fakernic_usq_complete(struct fakernic_sq *sq, uint32_t index,
-			       uint64_t *wr_id);
-
-/* Blocks that are posted and not complete. The CQ is locked. */
-static inline uint32_t fakernic_usq_outstanding(const struct fakernic_sq *sq)
-{
-	return fakernic_uqueue_load(&sq->queue) - sq->ci;
-}
+bool fakernic_usq_complete(struct fakernic_sq *sq, uint32_t index,
+			   uint64_t *wr_id);
 
 /*
  * The device is gone: completes the oldest outstanding request. The CQ is

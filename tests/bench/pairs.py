@@ -24,6 +24,8 @@ DEVICES = {
     # Two pairs of one kind show the noise of a job.
     "link+again": ("fakernic", "fakernic", "link", {}),
     "link+awake": ("fakernic", "fakernic", "link", {"sq-awake-us": 100}),
+    "null+awake": ("fakernic", "fakernic", "link",
+                   {"x-null": "on", "sq-awake-us": 100}),
     "stream+nice10": ("fakernic", "fakernic", "netdev", {}),
     "link+nice10": ("fakernic", "fakernic", "link", {}),
     "inet": ("fakernic", "fakernic", "inet", {}),
@@ -132,7 +134,7 @@ class Pair:
         WRITEs with one path MTU. Soft-RoCE runs no more than 64 QPs, with which
         its guest already runs out of memory."""
         device = name.partition("@")[0]
-        if device == "null":
+        if device.startswith("null"):
             return (row.verb == "write" and not row.is_latency and
                     row.mtu == USUAL_MTU)
         return device not in SLOW or row.qps <= max(QPS)
