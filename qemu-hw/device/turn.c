@@ -24,6 +24,7 @@
 #include "queue/cq.h"
 #include "queue/sq.h"
 #include "state.h"
+#include "vcpus.h"
 #include "fault/gate.h"
 #include "../trace.h"
 
@@ -200,6 +201,7 @@ bool fakernic_turn(FakernicState *s)
     bool commands, more;
     RoceTime now;
 
+    fakernic_cpus_look(s->cpu_nice);
     fakernic_turn_lasts(s, 0);
     fakernic_step_begin(s);
     if (!fakernic_turn_faults(s)) {

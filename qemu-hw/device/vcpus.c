@@ -13,6 +13,7 @@
  * options, and the plug-in may run in a QEMU with other options.
  */
 #include "qemu/osdep.h"
+#include "exec/cpu-common.h"
 #include "exec/translation-block.h"
 #include "hw/core/cpu.h"
 #include "qemu/error-report.h"
@@ -72,11 +73,21 @@ static int fakernic_cpu_found(Object *obj, void *nice)
     return 0;
 }
 
-/* A vCPU that is plugged in later is one of several: already parallel. */
+/* Of QEMU's list of vCPUs, when it was last looked at. */
+static unsigned fakernic_cpus_generation;
+
 void fakernic_cpus_init(unsigned nice)
 {
+    fakernic_cpus_generation = cpu_list_generation_id_get();
     object_child_foreach_recursive(object_get_root(), fakernic_cpu_found,
                                    (void *)(uintptr_t)nice);
+}
+
+void fakernic_cpus_look(unsigned nice)
+{
+    if (fakernic_cpus_generation != cpu_list_generation_id_get()) {
+        fakernic_cpus_init(nice);
+    }
 }
 
 bool fakernic_cpus_emulated(void)
