@@ -28,7 +28,7 @@ void fakernic_objects_init(FakernicState *s)
     fakernic_table_init(&s->uar_table, 1, s->uars);
     s->qps = g_new0(FakernicQp *, s->max_qp);
     QTAILQ_INIT(&s->awake_sqs);
-    s->watched_sq = NULL;
+    QTAILQ_INIT(&s->watched_sqs);
     s->awake_sq_count = 0;
     s->keys = g_new0(FakernicKey, s->max_mr);
     s->qps_cleared = 0;

@@ -463,6 +463,7 @@ static void save_qp_queues(RoceStream *s, FakernicState *d, FakernicQp *qp)
     roce_stream_time(s, &qp->sq_sleeps_at);
     ROCE_DERIVED(qp->sq_awake);         /* save_awake() */
     ROCE_DERIVED(qp->awake);
+    ROCE_DERIVED(qp->watched);
     ROCE_DERIVED(qp->sq_streams);       /* a hint */
     save_source(s, &qp->async, qp->qpn);
 }

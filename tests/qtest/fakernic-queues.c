@@ -522,17 +522,34 @@ static void post_quietly(Rig *r)
     sq_put(&r->n, &r->a, &wqe, sizeof(wqe));
 }
 
+/* Rings as the data sheet says, after the blocks from 'last'. True: it rang. */
+static bool ring_by_rule(Rig *r, uint32_t last)
+{
+    if (!FAKERNIC_MUST_RING(event_index(r), last, r->a.sq.index)) {
+        return false;
+    }
+    sq_ring(&r->n, &r->a);
+    return true;
+}
+
 /* Posts a WRITE as the data sheet says. True: it rang. */
 static bool post_by_rule(Rig *r)
 {
     const uint32_t last = r->a.sq.index;
 
     post_quietly(r);
-    if (!FAKERNIC_MUST_RING(event_index(r), last, r->a.sq.index)) {
-        return false;
-    }
-    sq_ring(&r->n, &r->a);
-    return true;
+    return ring_by_rule(r, last);
+}
+
+/* The same, with a WQE of three blocks. */
+static bool post_large_by_rule(Rig *r)
+{
+    const uint32_t last = r->a.sq.index;
+    Wqe wqe[3] = { wqe_rdma(&r->s, FAKERNIC_SQ_RDMA_WRITE, 0, 4096, 8) };
+
+    wqe->hdr.bb_count = ARRAY_SIZE(wqe);
+    sq_put(&r->n, &r->a, wqe, sizeof(wqe));
+    return ring_by_rule(r, last);
 }
 
 /* The fourth doorbell finds three WRITEs in flight: the queue stays awake. */
@@ -631,6 +648,15 @@ static void test_event_index_hostile(Rig *r)
     g_assert_cmpuint(qp_state(&r->n, r->a.qpn), ==, FAKERNIC_QPS_ERR);
 }
 
+/* Requests that a fault rule keeps from being fetched make the queue busy. */
+static void test_event_index_backlog(Rig *r)
+{
+    fault(&r->m, "at=send-wqe times=0 delay-ns=1000000000 do=delay");
+    make_busy(r);
+    g_assert_false(post_by_rule(r));
+    g_assert_cmpuint(records_found(r), ==, 1);
+}
+
 static void test_event_index_reset(Rig *r)
 {
     make_busy(r);
@@ -668,12 +694,28 @@ static void test_event_index_device_reset(Rig *r)
     g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_DMA_ERRORS), ==, 0);
 }
 
-/* A sleeping queue whose host has posted without its doorbell. */
-static void test_event_index_lost(Rig *r)
+/* The host posts to a sleeping queue without the doorbell that wakes it. */
+static void lose_doorbell(Rig *r)
 {
     g_assert_true(post_by_rule(r));
     g_assert_cmpuint(event_index(r), ==, 1);
     post_quietly(r);
+}
+
+static void test_event_index_lost(Rig *r)
+{
+    lose_doorbell(r);
+    assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, r->a.qpn), OK);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_SQ_LOST), ==, 1);
+}
+
+/* A driver resets a QP before it destroys it. */
+static void test_event_index_lost_reset(Rig *r)
+{
+    lose_doorbell(r);
+    assert_status(qp_to(&r->n, r->a.qpn, FAKERNIC_QPS_RESET), OK);
+    g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_SQ_LOST), ==, 1);
+    queue_record(&r->n, &r->a.sq, 0);
     assert_status(cmd_id(&r->n, FAKERNIC_CMD_DESTROY_QP, r->a.qpn), OK);
     g_assert_cmpuint(nic_stat(&r->n, FAKERNIC_STAT_SQ_LOST), ==, 1);
 }
@@ -731,15 +773,20 @@ static void test_event_index_suspended(Rig *r)
     g_assert_cmpuint(records_found(r), ==, 1);
 }
 
+static void make_another_busy(Rig *r)
+{
+    qp_create(&r->n, &r->a, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
+    rc_connect(&r->n, r->a.qpn, 77, absent_gid, absent_mac);
+    make_busy(r);
+}
+
 /* A turn reads eight records. The next turn reads those of other queues. */
 static void test_event_index_many(Rig *r)
 {
     Qp qps[20];
 
     for (unsigned i = 0; i < ARRAY_SIZE(qps); i++) {
-        qp_create(&r->n, &r->a, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
-        rc_connect(&r->n, r->a.qpn, 77, absent_gid, absent_mac);
-        make_busy(r);
+        make_another_busy(r);
         qps[i] = r->a;
     }
     /* The first eight queues get nothing. They do not delay the others. */
@@ -753,8 +800,32 @@ static void test_event_index_many(Rig *r)
     g_assert_cmpuint(records_found(r), ==, ARRAY_SIZE(qps) - 8);
 }
 
-/* More queues are awake than doorbells keep awake: each got posts as it went to
- * sleep. A turn reads the records of some of them. */
+/* Queues that get a post before each turn do not hide one that got none. */
+static void test_event_index_fair(Rig *r)
+{
+    Qp qps[40];
+
+    for (unsigned i = 0; i < ARRAY_SIZE(qps); i++) {
+        make_another_busy(r);
+        qps[i] = r->a;
+    }
+    for (unsigned turn = 0; turn < 6; turn++) {
+        if (turn == 3) {
+            /* An index that ends the QP shows when it is found. */
+            queue_record(&r->n, &qps[0].sq, 4 + 33);
+        }
+        for (unsigned i = 1; i < ARRAY_SIZE(qps); i++) {
+            r->a = qps[i];
+            g_assert_false(post_by_rule(r));
+            qps[i] = r->a;
+        }
+        records_found(r);
+    }
+    g_assert_cmpuint(qp_state(&r->n, qps[0].qpn), ==, FAKERNIC_QPS_ERR);
+}
+
+/* More queues are awake than doorbells keep awake: the others got a post as
+ * they went to sleep. A turn reads the records of some of them. */
 static void test_event_index_crowd(Rig *r)
 {
     Qp qps[70];
@@ -762,17 +833,22 @@ static void test_event_index_crowd(Rig *r)
     for (unsigned i = 0; i < ARRAY_SIZE(qps); i++) {
         qp_create(&r->n, &r->a, FAKERNIC_QP_RC, r->s.pd, &r->s.cq, 0);
         rc_connect(&r->n, r->a.qpn, 77, absent_gid, absent_mac);
-        for (unsigned post = 0; post < 4; post++) {
-            post_quietly(r);
+        for (unsigned post = 0; post < 3; post++) {
+            g_assert_true(post_by_rule(r));
         }
-        ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(r->a.qpn, 1));
-        g_assert_cmpuint(event_index(r), ==, 1);
+        post_quietly(r);
+        post_quietly(r);
+        ring(&r->n, 0, FAKERNIC_DOORBELL_SQ, doorbell(r->a.qpn, 4));
         qps[i] = r->a;
+    }
+    for (unsigned turn = 0; turn < ARRAY_SIZE(qps) / 8; turn++) {
+        records_found(r);
     }
     g_assert_cmpuint(records_found(r), ==, ARRAY_SIZE(qps));
     for (unsigned i = 0; i < ARRAY_SIZE(qps); i++) {
         r->a = qps[i];
         g_assert_false(post_by_rule(r));
+        qps[i] = r->a;
     }
     for (unsigned turn = 0; turn < ARRAY_SIZE(qps) / 8; turn++) {
         records_found(r);
@@ -782,7 +858,7 @@ static void test_event_index_crowd(Rig *r)
     main_loop_turns(&r->m, 20);
     for (unsigned i = 0; i < ARRAY_SIZE(qps); i++) {
         r->a = qps[i];
-        g_assert_cmpuint(event_index(r), ==, 5);
+        g_assert_cmpuint(event_index(r), ==, 6);
     }
 }
 
@@ -793,15 +869,18 @@ static void rig_awake_pair(Rig *r)
     setup_pair(&r->n, &r->s, &r->a, &r->b);
 }
 
-/* Makes the queue awake. The requests that made it busy are complete. */
+/* Makes the queue awake, with a post that it found while it was busy. All
+ * requests are complete. */
 static void make_awake(Rig *r)
 {
     struct fakernic_cqe cqe;
 
     fault(&r->m, "at=tx opcode=rc-write-only times=0 delay-ns=20000 do=delay");
     make_busy(r);
+    g_assert_false(post_by_rule(r));
+    g_assert_cmpuint(records_found(r), ==, 1);
     qtest_clock_step(r->m.qts, 30000);
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 5; i++) {
         g_assert_true(cq_poll(&r->n, &r->s.cq, &cqe));
         g_assert_cmpuint(cqe.status, ==, FAKERNIC_WC_SUCCESS);
     }
@@ -813,19 +892,29 @@ static void test_event_index_lone(Rig *r)
 {
     make_awake(r);
     g_assert_false(post_by_rule(r));
-    g_assert_cmpuint(records_found(r), ==, 1);
-    g_assert_cmpuint(event_index(r), ==, 5);
-    g_assert_true(post_by_rule(r));
+    g_assert_cmpuint(records_found(r), ==, 2);
     g_assert_cmpuint(event_index(r), ==, 6);
+    g_assert_true(post_by_rule(r));
+    g_assert_cmpuint(event_index(r), ==, 7);
+}
+
+/* The same with a request of several blocks. */
+static void test_event_index_lone_large(Rig *r)
+{
+    make_awake(r);
+    g_assert_false(post_large_by_rule(r));
+    g_assert_cmpuint(records_found(r), ==, 2);
+    g_assert_cmpuint(event_index(r), ==, 8);
+    g_assert_true(post_large_by_rule(r));
 }
 
 /* A queue also sleeps at once if only the timer finds the request. */
 static void test_event_index_lone_timer(Rig *r)
 {
     make_awake(r);
-    g_assert_false(post_by_rule(r));
+    g_assert_false(post_large_by_rule(r));
     time_passes(r);
-    g_assert_cmpuint(event_index(r), ==, 5);
+    g_assert_cmpuint(event_index(r), ==, 8);
     g_assert_true(post_by_rule(r));
 }
 
@@ -834,19 +923,16 @@ static void test_event_index_lone_timer(Rig *r)
 static void test_event_index_stream_again(Rig *r)
 {
     make_awake(r);
-    for (unsigned i = 0; i < 3; i++) {
-        g_assert_false(post_by_rule(r));
-    }
-    g_assert_cmpuint(records_found(r), ==, 1);
     time_passes(r);
-    g_assert_cmpuint(event_index(r), ==, 7);
+    g_assert_cmpuint(event_index(r), ==, 5);
     g_assert_true(post_by_rule(r));
-    g_assert_cmpuint(event_index(r), ==, 7);
+    g_assert_cmpuint(event_index(r), ==, 5);
+    qtest_clock_step(r->m.qts, 30000);
     g_assert_false(post_by_rule(r));
     g_assert_cmpuint(records_found(r), ==, 2);
-    g_assert_cmpuint(event_index(r), ==, 9);
+    g_assert_cmpuint(event_index(r), ==, 7);
     g_assert_true(post_by_rule(r));
-    g_assert_cmpuint(event_index(r), ==, 10);
+    g_assert_cmpuint(event_index(r), ==, 8);
 }
 
 /* If nothing comes after the doorbell that kept the queue awake, the next
@@ -854,29 +940,13 @@ static void test_event_index_stream_again(Rig *r)
 static void test_event_index_stream_ended(Rig *r)
 {
     make_awake(r);
-    for (unsigned i = 0; i < 3; i++) {
-        g_assert_false(post_by_rule(r));
-    }
-    g_assert_cmpuint(records_found(r), ==, 1);
     time_passes(r);
+    g_assert_true(post_by_rule(r));
+    g_assert_cmpuint(event_index(r), ==, 5);
+    time_passes(r);
+    g_assert_cmpuint(event_index(r), ==, 6);
     g_assert_true(post_by_rule(r));
     g_assert_cmpuint(event_index(r), ==, 7);
-    time_passes(r);
-    g_assert_cmpuint(event_index(r), ==, 8);
-    g_assert_true(post_by_rule(r));
-    g_assert_cmpuint(event_index(r), ==, 9);
-}
-
-/* Several requests at once keep the queue awake, although none is in flight. */
-static void test_event_index_burst(Rig *r)
-{
-    make_awake(r);
-    for (unsigned i = 0; i < 3; i++) {
-        g_assert_false(post_by_rule(r));
-    }
-    g_assert_cmpuint(records_found(r), ==, 1);
-    g_assert_cmpuint(event_index(r), ==, 3);
-    g_assert_false(post_by_rule(r));
 }
 
 /* Off, or masked: the device leaves the record alone. */
@@ -926,6 +996,8 @@ const FakernicTest fakernic_queues_tests[] = {
     { "event-index/device-reset-ends",
       ON(rig_awake, test_event_index_device_reset) },
     { "event-index/lost-is-counted", ON(rig_awake, test_event_index_lost) },
+    { "event-index/lost-at-reset-is-counted",
+      ON(rig_awake, test_event_index_lost_reset) },
     { "event-index/unreadable-fails",
       ON(rig_awake, test_event_index_unreadable) },
     { "event-index/unwritable-fails",
@@ -933,15 +1005,18 @@ const FakernicTest fakernic_queues_tests[] = {
     { "event-index/frozen", ON(rig_awake, test_event_index_frozen) },
     { "event-index/suspended", ON(rig_awake, test_event_index_suspended) },
     { "event-index/lone-sleeps", ON(rig_awake_pair, test_event_index_lone) },
+    { "event-index/lone-large-sleeps",
+      ON(rig_awake_pair, test_event_index_lone_large) },
     { "event-index/lone-timer-sleeps",
       ON(rig_awake_pair, test_event_index_lone_timer) },
     { "event-index/stream-again-awake",
       ON(rig_awake_pair, test_event_index_stream_again) },
     { "event-index/stream-ended-sleeps",
       ON(rig_awake_pair, test_event_index_stream_ended) },
-    { "event-index/burst-keeps-awake",
-      ON(rig_awake_pair, test_event_index_burst) },
+    { "event-index/backlog-keeps-awake",
+      ON(rig_awake, test_event_index_backlog) },
     { "event-index/many-queues", ON(rig_awake, test_event_index_many) },
+    { "event-index/fair", ON(rig_awake, test_event_index_fair) },
     { "event-index/crowd", ON(rig_awake, test_event_index_crowd) },
     { "event-index/masked", test_event_index_masked },
     { NULL }

@@ -524,6 +524,7 @@ FakernicVerdict fakernic_run_modify_qp(FakernicState *s, const void *request,
     }
     if ((mask & FAKERNIC_QP_ATTR_STATE) && attr.state == FAKERNIC_QPS_RESET) {
         /* All work requests are discarded; the rings start at 0 again. */
+        fakernic_sq_end(s, qp);
         fakernic_sq_forget(s, qp);
         qp->sq_pi = qp->sq_ci = 0;
         qp->sq_streams = false;

@@ -22,9 +22,8 @@
 #include "ring.h"
 #include "../../trace.h"
 
-/* An SQ stays awake if that many of its work requests were in flight before new
- * ones, or if its record announces that many blocks at once. A doorbell serves
- * a host that waits for each request sooner. */
+/* An SQ stays awake if that many of its work requests were not complete before
+ * new ones. A doorbell serves a host that waits for each request sooner. */
 #define FAKERNIC_SQ_BUSY        3
 /* Queues that doorbells keep awake, and records that a turn reads in addition
  * to those of queues that are to sleep. A post that comes while its queue goes
@@ -32,14 +31,14 @@
 #define FAKERNIC_SQS_AWAKE_MAX  64
 #define FAKERNIC_SQS_PER_TURN   8
 
-/* The host stored 'pi': records its stamp. */
+/* The host stored 'pi': records its stamp, unless the host has replaced it. */
 static void fakernic_sq_mark(FakernicState *s, const FakernicQp *qp,
                              uint32_t pi)
 {
     uint32_t index;
     const uint64_t stamp = fakernic_ring_stamp(s, &qp->sq, &index);
 
-    if (stamp && (int32_t)(pi - qp->sq_pi) > 0) {
+    if (stamp && index == pi && (int32_t)(pi - qp->sq_pi) > 0) {
         fakernic_record_mark(s, FAKERNIC_RECORD_POST, qp->qpn, qp->sq_pi,
                              stamp);
     }
@@ -55,12 +54,10 @@ void fakernic_sq_forget(FakernicState *s, FakernicQp *qp)
 {
     qp->sq_unreadable = false;
     if (qp->sq_awake) {
-        if (s->watched_sq == qp) {
-            s->watched_sq = QTAILQ_NEXT(qp, awake);
-        }
         qp->sq_awake = false;
         s->awake_sq_count--;
         QTAILQ_REMOVE(&s->awake_sqs, qp, awake);
+        QTAILQ_REMOVE(&s->watched_sqs, qp, watched);
     }
 }
 
@@ -71,6 +68,7 @@ void fakernic_sq_wake(FakernicState *s, FakernicQp *qp)
     qp->sq_sleeps_at = fakernic_now() + s->sq_awake_us * 1000ULL;
     s->awake_sq_count++;
     QTAILQ_INSERT_TAIL(&s->awake_sqs, qp, awake);
+    QTAILQ_INSERT_TAIL(&s->watched_sqs, qp, watched);
 }
 
 /*
@@ -99,30 +97,31 @@ static bool fakernic_sq_found(FakernicState *s, FakernicQp *qp, uint32_t pi)
     return true;
 }
 
+/* Called before new requests are taken. A block that is not fetched yet counts
+ * as a request. */
 static bool fakernic_sq_is_busy(const FakernicState *s, const FakernicQp *qp)
 {
     RoceQpView view;
 
     return roce_qp_view(s->roce, qp->qpn, &view) &&
-           view.in_flight >= FAKERNIC_SQ_BUSY;
+           view.in_flight + (qp->sq_pi - qp->sq_ci) >= FAKERNIC_SQ_BUSY;
 }
 
 /*
- * As fakernic_sq_found(). True also means that the queue should stay awake: it
- * is busy, or several blocks came at once. Then its next doorbell also keeps it
- * awake: a program that has waited for its stream to end posts more of it.
+ * As fakernic_sq_found(). True also means that the queue was busy and should
+ * stay awake. Then its next doorbell also keeps it awake: a program that has
+ * waited for its stream to end posts more of it.
  */
 static bool fakernic_sq_found_busy(FakernicState *s, FakernicQp *qp,
                                    uint32_t pi)
 {
-    const uint32_t last = qp->sq_pi;
+    const bool busy = fakernic_sq_is_busy(s, qp);
 
     if (!fakernic_sq_found(s, qp, pi)) {
         return false;
     }
-    qp->sq_streams = pi - last >= FAKERNIC_SQ_BUSY ||
-                     fakernic_sq_is_busy(s, qp);
-    return qp->sq_streams;
+    qp->sq_streams = busy;
+    return busy;
 }
 
 /*
@@ -149,13 +148,14 @@ static void fakernic_sq_sleep(FakernicState *s, FakernicQp *qp)
     }
 }
 
-/* After a doorbell: keeps a busy queue awake, and lets others sleep. */
-static void fakernic_sq_rung(FakernicState *s, FakernicQp *qp)
+/* After a doorbell: keeps a queue awake that was busy before it, and lets
+ * others sleep. */
+static void fakernic_sq_rung(FakernicState *s, FakernicQp *qp, bool busy)
 {
     const bool streams = qp->sq_streams;
 
     qp->sq_streams = false;
-    if (s->sq_awake_us && (streams || fakernic_sq_is_busy(s, qp)) &&
+    if (s->sq_awake_us && (streams || busy) &&
         (qp->sq_awake || s->awake_sq_count < FAKERNIC_SQS_AWAKE_MAX)) {
         fakernic_sq_wake(s, qp);
     } else {
@@ -165,6 +165,9 @@ static void fakernic_sq_rung(FakernicState *s, FakernicQp *qp)
 
 void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
 {
+    const bool shadow = s->driver_features & FAKERNIC_FEATURE_SHADOW_DOORBELL;
+    const bool busy = shadow && fakernic_sq_is_busy(s, qp);
+
     fakernic_sq_mark(s, qp, pi);
     trace_fakernic_doorbell_sq(s->name, qp->qpn, pi, qp->sq_ci);
     fakernic_record(s, DOORBELL_SQ, 0, qp->qpn, pi, qp->sq_ci);
@@ -173,8 +176,8 @@ void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
         return;
     }
     fakernic_sq_take(s, qp, pi);
-    if (s->driver_features & FAKERNIC_FEATURE_SHADOW_DOORBELL) {
-        fakernic_sq_rung(s, qp);
+    if (shadow) {
+        fakernic_sq_rung(s, qp, busy);
     }
 }
 
@@ -205,35 +208,45 @@ static void fakernic_sq_watch(FakernicState *s, FakernicQp *qp)
     }
 }
 
-/* The queue that sleeps first, if it is to sleep by now; else the queue whose
- * record is read next, NULL when 'more' is used up. */
-static FakernicQp *fakernic_sqs_next(FakernicState *s, RoceTime now,
-                                     unsigned more)
+/* Serves the queue that sleeps first, if it is to sleep by now. */
+static bool fakernic_sqs_sleep(FakernicState *s, RoceTime now)
 {
-    FakernicQp *first = QTAILQ_FIRST(&s->awake_sqs);
+    FakernicQp *qp = QTAILQ_FIRST(&s->awake_sqs);
 
-    if (!first || first->sq_sleeps_at <= now) {
-        return first;
+    if (!qp || qp->sq_sleeps_at > now) {
+        return false;
     }
-    return !more ? NULL : s->watched_sq ?: first;
+    fakernic_sq_sleep(s, qp);
+    return true;
 }
 
+/* Reads the record that was not read for the longest time, if there are more
+ * to read. */
+static bool fakernic_sqs_watch(FakernicState *s, unsigned *more)
+{
+    FakernicQp *qp = QTAILQ_FIRST(&s->watched_sqs);
+
+    if (!qp || !*more) {
+        return false;
+    }
+    --*more;
+    QTAILQ_REMOVE(&s->watched_sqs, qp, watched);
+    QTAILQ_INSERT_TAIL(&s->watched_sqs, qp, watched);
+    fakernic_sq_watch(s, qp);
+    return true;
+}
+
+/* Serves at least one queue, so that other work never stops all of them. */
 void fakernic_sqs_look(FakernicState *s, RoceTime now)
 {
     unsigned more = MIN(s->awake_sq_count, FAKERNIC_SQS_PER_TURN);
-    FakernicQp *qp;
 
-    while ((qp = fakernic_sqs_next(s, now, more))) {
+    while (fakernic_sqs_sleep(s, now) || fakernic_sqs_watch(s, &more)) {
         if (!fakernic_budget_left(s)) {
-            fakernic_kick(s);
+            if (s->awake_sq_count) {
+                fakernic_kick(s);
+            }
             return;
-        }
-        if (qp->sq_sleeps_at <= now) {
-            fakernic_sq_sleep(s, qp);
-        } else {
-            more--;
-            s->watched_sq = QTAILQ_NEXT(qp, awake);
-            fakernic_sq_watch(s, qp);
         }
     }
 }

@@ -26,8 +26,8 @@ void fakernic_sq_wake(FakernicState *s, FakernicQp *qp);
 void fakernic_sq_forget(FakernicState *s, FakernicQp *qp);
 
 /*
- * Before the queue is destroyed: counts it as FAKERNIC_STAT_SQ_LOST if it
- * sleeps and its host has posted without the doorbell that wakes it.
+ * Before the queue is reset or destroyed: counts it as FAKERNIC_STAT_SQ_LOST if
+ * it sleeps and its host has posted without the doorbell that wakes it.
  */
 void fakernic_sq_end(FakernicState *s, const FakernicQp *qp);
 

@@ -140,12 +140,13 @@ typedef struct FakernicQp {
     uint32_t sq_ci;             /* basic blocks fetched */
     RoceTime sq_waits;          /* a fault rule stalls it until then; 0: none */
     bool sq_awake;              /* in s->awake_sqs: its record is read */
-    bool sq_streams;            /* busy posts were found in its record since the
-                                 * last doorbell */
+    bool sq_streams;            /* the last post found in its record since the
+                                 * last doorbell found it busy */
     bool sq_unreadable;         /* DMA of its record failed: so does the next
                                  * fetch */
     RoceTime sq_sleeps_at;      /* if no index comes before */
     QTAILQ_ENTRY(FakernicQp) awake;
+    QTAILQ_ENTRY(FakernicQp) watched;
     FakernicRing rq;
     uint32_t rq_pi;             /* slots, as last read from the record */
     uint32_t rq_ci;             /* slots fetched */

@@ -66,17 +66,24 @@ def mount(guest, path, folder):
         guest.check(f"mount -t erofs -o ro {disk} {folder}")
 
 
+def functions(vm, card):
+    """Returns the QOM paths of a card and of its virtual functions."""
+    path = f"/machine/peripheral/{card}"
+    return [path, *(f"{path}/{child['name']}" for child in vm.qmp("qom-list", path=path)
+                    if child["type"] == "child<fakernic-vf>")]
+
+
 def lost_posts(vm):
-    """Returns how many send queues the guest's cards have destroyed asleep, although
-    their owner had posted without the doorbell that wakes them."""
+    """Returns how many send queues the guest's cards have reset or destroyed asleep,
+    although their owner had posted without the doorbell that wakes them."""
     lost = 0
     for index, nic in enumerate(vm.nics):
         if nic.model == "fakernic" and vm.is_running():
             with suppress(QMPError):                        # it is unplugged
-                found = vm.qmp("qom-get", path=f"/machine/peripheral/nic{index}",
-                               property="x-counters")
-                lost += sum(counters.get("sq_lost", 0)
-                            for counters in json.loads(found))
+                for path in functions(vm, f"nic{index}"):
+                    found = vm.qmp("qom-get", path=path, property="x-counters")
+                    lost += sum(counters.get("sq_lost", 0)
+                                for counters in json.loads(found))
     return lost
 
 
