@@ -249,7 +249,7 @@ struct FakernicState {
     FakernicTable uar_table;
     FakernicQp **qps;           /* by number, QPs and WQs */
     QTAILQ_HEAD(, FakernicQp) awake_sqs;    /* the first to sleep first */
-    QTAILQ_HEAD(, FakernicQp) watched_sqs;  /* the same, the next to read first */
+    QTAILQ_HEAD(, FakernicQp) watched_sqs;  /* the next to read first */
     uint32_t awake_sq_count;
     uint32_t qps_cleared;       /* entries that the reset has cleared so far */
     FakernicKey *keys;          /* by index */

@@ -95,8 +95,8 @@ enum fakernic_stat {
 	FAKERNIC_STAT_SQ_RECORDS,	/* new producer indices that the device
 					 * found in a record
 					 */
-	FAKERNIC_STAT_SQ_LOST,		/* SQs reset or destroyed with posts that
-					 * needed a doorbell and got none
+	FAKERNIC_STAT_SQ_LOST,		/* SQs reset or destroyed with posts
+					 * that needed a doorbell and got none
 					 */
 	FAKERNIC_STAT_COUNT
 };
