@@ -10,6 +10,7 @@ from fakernic_test.traffic import Detached
 from fakernic_lab import faults
 from fakernic_lab.rdma import ADDRESSES
 from test_hotplug import WAIT, devices
+from test_vfs import red_and_blue, write_passes
 
 VFS = 4
 pytestmark = pytest.mark.guests(count=1, vfs=VFS, append="hotplug")
@@ -73,6 +74,19 @@ def start_pingpong(vf, count=1000):
         until ss -Hltn 'sport = :18600' | grep -q .; do sleep 0.05; done
         {common} 127.0.0.1 && wait $server
         """, 100)
+
+
+def test_vfs_of_a_machine_alone(ports, vfs):
+    """VFs in network namespaces do RDMA with each other, although no other machine is at
+    the wire that takes their broadcasts."""
+    port = ports[0]
+    for vf in vfs[:2]:
+        port.guest.check(f"ip addr flush dev {vf.netdev}")
+    try:
+        write_passes(*red_and_blue(port, [(vf.ibdev, vf.netdev) for vf in vfs]))
+    finally:
+        port.guest.check("ip -all netns delete; "
+                         "until rdma system set netns shared; do sleep 0.1; done", 60)
 
 
 def test_reset_of_a_vf(vfs):

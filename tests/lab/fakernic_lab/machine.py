@@ -22,7 +22,7 @@ from .console import CRASH, Console
 from .errors import CommandFailed, GuestCrashed, GuestTimeout, LabError
 from .guest import PORTS, Guest
 from .images import DiskImage, ProjectImage
-from .net import LINK
+from .net import ALONE, LINK, NOBODY
 from .outputs import Folder, contents, limit_files, name_of
 from .places import escaped
 from .qmp import TIMEOUT_S, QMP, QMPError
@@ -72,8 +72,10 @@ class Nic:
         if self.is_linked():
             return []
         backend, _, options = self.netdev.partition(",")
+        # A wire that takes no frame would also stop the traffic between VFs.
+        drop = ["-netdev", NOBODY] if self.netdev == ALONE and "vfs" in self.properties else []
         return ["-netdev", f"{backend},id=n{index}" +
-                (f",{options}" if options else "")]
+                (f",{options}" if options else ""), *drop]
 
     def is_linked(self):
         return self.netdev.startswith(LINK)

@@ -17,6 +17,10 @@ DATAGRAMS = ("dgram", "inet", "mcast")
 TAP = "tap,ifname=tap{n},script=no,downscript=no"
 GROUP = "239.192.7.7"
 LINK = "link="
+# The wire of a machine without others, which takes no frame, and its second end: with this
+# it drops all frames.
+ALONE = "hubport,hubid=0"
+NOBODY = f"{ALONE},id=nobody"
 
 
 def free_ports(count):
@@ -54,7 +58,7 @@ def wires(folder, names, relayed=False, wire=None, **options):
     if wire == "link" and not relayed:
         return [f"{LINK}{escaped(folder)}/link"] * len(names), None
     if len(names) == 1:
-        return ["hubport,hubid=0"], None
+        return [ALONE], None
     if wire == "tap":
         return [TAP.format(n=number + 1) for number in range(len(names))], None
     if wire in DATAGRAMS and len(names) == 2 and not relayed:
