@@ -8,7 +8,7 @@ BUILD := $(ENTER) ci/build.py
 
 .PHONY: help run unit laws format tighten test test-quick timeline timeline-cost \
 	test-arch test-mutants test-long test-link test-many test-programs test-packages \
-	test-recipes test-intree test-cni test-qemu-versions test-reproductions test-debug-kernel \
+	test-recipes test-intree test-cni test-nested test-qemu-versions test-reproductions test-debug-kernel \
 	test-failing soak fuzz \
 	docs documents coverage shell bench bench-compare bench-engine bench-rules \
 	bench-cost bench-awake bench-wire bench-kvm \
@@ -72,6 +72,8 @@ help:
 	@echo '                     boot; of $(MAIN), or LINUXES="$(MAIN) $(NEW_KERNEL)"'
 	@echo 'make test-cni BIN=FOLDER  the CNI plug-ins sriov and rdma of that folder on'
 	@echo '                     virtual functions, and on those of igb: half an hour'
+	@echo 'make test-nested     libvirt in a guest gives a virtual function to a guest of'
+	@echo '                     its own, which does RDMA: half an hour at most'
 	@echo 'make test-qemu-versions  the device in newer QEMUs: in $(QEMUS), or'
 	@echo '                     QEMUS="$(shell ci/versions.sh qemu new long)"'
 	@echo 'make test-reproductions  today'"'"'s qtests against an older device: they fail'
@@ -265,6 +267,12 @@ test-cni:
 	@$(BUILD) --together root-test qemu-plugin image
 	@$(ENTER) ci/cni.py
 	@$(ENTER) ci/run_tests.py cni
+
+# Both QEMUs are Debian's. The one in the guest has no plug-in.
+test-nested: root
+	@$(BUILD) --together root-test qemu-plugin image guest-test
+	@$(ENTER) ci/nested.py
+	@$(ENTER) ci/run_tests.py nested
 
 test-qemu-versions: root
 	@$(ENTER) ci/check_qemu.sh $(QEMUS)

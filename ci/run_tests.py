@@ -55,12 +55,14 @@ ARCH_KERNEL_TESTS = ("pages", "odp", "verbs")
 # guest, tests in two guests, in two of other kinds, in Debian's QEMU (packaged), and more.
 VM_SUITES = ("pyverbs", "guest", "vm", "vm-other", "packaged", "lab-vm", "net",
              "many", "trees", *ARCH_SUITES, *ARCH_KERNELS, "long-two", "long-other", "long", "programs",
-             "cni", "packages-13", "packages-12", "recipes", "release", "bundle", "bundle-roots")
+             "cni", "nested", "packages-13", "packages-12", "recipes", "release", "bundle",
+             "bundle-roots")
 # These take too long for make test. They run only if they are named.
 NAMED = ("dkms-more", "mutants", "many", "trees", *ARCH_SUITES[1:], *ARCH_KERNELS, "long-two",
-         "long-other", "long", "programs", "cni", "packages-13", "packages-12", "recipes",
-         "release", "bundle-roots")
+         "long-other", "long", "programs", "cni", "nested", "packages-13", "packages-12",
+         "recipes", "release", "bundle-roots")
 LONG_S = 10 * 3600
+NESTED_S = 1800
 # Two at a time: more guests would need more memory than the README asks for.
 LANES = min(2, JOBS)
 # Guests wait for each other and for timers, so two processors are partly idle. These
@@ -117,10 +119,11 @@ def vm_tests(name, *arguments, limit=4200):
 def long_tests(name, guests):
     """A suite of the long tests, which make test leaves out, with guests of one kind.
     test_programs.py is a separate suite: it writes one document about guests of both kinds.
-    So is test_cni.py, which needs programs of the user."""
+    So are test_cni.py, which needs programs of the user, and test_nested.py, which needs
+    libvirt in the guest."""
     return vm_tests(name, "--long", f"--guests={guests}",
-                    "--ignore-glob=*/test_programs.py", "--ignore-glob=*/test_cni.py",
-                    limit=LONG_S)
+                    *(f"--ignore-glob=*/test_{left}.py"
+                      for left in ("programs", "cni", "nested")), limit=LONG_S)
 
 
 def tests_in(folder, *arguments, limit=900):
@@ -213,6 +216,7 @@ def suites(quick):
         "programs": vm_tests("programs", "--long", "test_programs.py",
                              limit=LONG_S),
         "cni": vm_tests("cni", "--long", "test_cni.py", limit=LONG_S),
+        "nested": vm_tests("nested", "--long", "test_nested.py", limit=NESTED_S),
         "net": tests_in("net"),
         "packages-13": packages_tests("13"),
         "packages-12": packages_tests("12"),
@@ -221,7 +225,7 @@ def suites(quick):
         "bundle": bundle_tests("bookworm"),
         "bundle-roots": bundle_tests(*build.bundle.ROOTS),
     }
-    for name in ("packaged", "cni"):
+    for name in ("packaged", "cni", "nested"):
         found[name][2]["FAKERNIC_QEMU"] = str(PACKAGED_QEMU)
     if quick:
         for name in (*VM_SUITES, "dkms", "dkms-more", "engine-arches"):
