@@ -36,7 +36,7 @@ JOBS = os.cpu_count() or 1
 # Sources of the suites that make compiles, in addition to their own folders.
 MADE_OF = ("qemu-hw/roce", "qemu-hw/fault", "qemu-hw/eswitch", "qemu-hw/link",
            "firmware-spec/include", "rdma-provider", "kernel-driver/uapi", "tests/tap.sh",
-           "tests/bytes.h", "tests/wire",
+           "tests/bytes.h", "tests/stream.h", "tests/wire",
            "ci/versions", "tests/lab/fakernic_lab/__init__.py",
            "tests/lab/fakernic_lab/versions.py", "tests/lab/fakernic_lab/versions.txt",
            "tests/qtest/fakernic-chance.h", "tests/qtest/fakernic-stranger.h")

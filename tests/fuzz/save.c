@@ -8,45 +8,11 @@
  */
 #include "frames.h"
 #include "stream.h"
+#include "../stream.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#define STREAM_MAX 0x100000u
 #define CHANGES 4u              /* the last records of the input */
 #define FRAMES_AFTER 8u
 #define TICKS_AFTER 6u
-
-typedef struct Stream {
-    uint8_t bytes[STREAM_MAX];
-    size_t size, read;
-} Stream;
-
-static bool stream_write(void *opaque, const void *bytes, size_t size)
-{
-    Stream *s = opaque;
-
-    FUZZ_CHECK(size <= sizeof(s->bytes) - s->size);
-    if (size > 0) {
-        memcpy(s->bytes + s->size, bytes, size);
-    }
-    s->size += size;
-    return true;
-}
-
-static bool stream_read(void *opaque, void *bytes, size_t size)
-{
-    Stream *s = opaque;
-
-    if (size > s->size - s->read) {
-        return false;
-    }
-    if (size > 0) {
-        memcpy(bytes, s->bytes + s->read, size);
-    }
-    s->read += size;
-    return true;
-}
 
 static void save_move(World *w, Side *side, Stream *before)
 {
@@ -61,8 +27,7 @@ static void save_move(World *w, Side *side, Stream *before)
     }
     FUZZ_CHECK(before->read == before->size);
     FUZZ_CHECK(roce_save(r, stream_write, &after));
-    FUZZ_CHECK(after.size == before->size &&
-               memcmp(after.bytes, before->bytes, after.size) == 0);
+    FUZZ_CHECK(stream_equal(&after, before));
     roce_free(side->r);
     side->r = r;
 }
@@ -167,6 +132,9 @@ static void save_change(Stream *s, const FuzzRecord *r)
     const size_t left = s->size - at;
     size_t len = 1 + r->a % 8u;
 
+    if (left == 0) {
+        return;
+    }
     len = len < left ? len : left;
     switch (r->b % 8u) {
     case 0:

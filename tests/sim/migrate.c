@@ -5,43 +5,11 @@
  * be the same as without it. The new engine must save the same bytes.
  */
 #include <stdlib.h>
-#include <string.h>
 
+#include "../stream.h"
 #include "sim.h"
 
 #define PAGED_SAVES 16
-
-typedef struct Stream {
-    uint8_t *bytes;
-    size_t size, room, read;
-} Stream;
-
-static bool stream_write(void *opaque, const void *bytes, size_t size)
-{
-    Stream *s = opaque;
-
-    if (s->size + size > s->room) {
-        s->room = 2 * s->room + size;
-        s->bytes = realloc(s->bytes, s->room);
-    }
-    if (size > 0) {
-        memcpy(s->bytes + s->size, bytes, size);
-    }
-    s->size += size;
-    return true;
-}
-
-static bool stream_read(void *opaque, void *bytes, size_t size)
-{
-    Stream *s = opaque;
-
-    if (size > s->size - s->read) {
-        return false;
-    }
-    memcpy(bytes, s->bytes + s->read, size);
-    s->read += size;
-    return true;
-}
 
 static void migrate_host(World *w, Host *h)
 {
@@ -57,8 +25,7 @@ static void migrate_host(World *w, Host *h)
     } else if (before.read != before.size) {
         world_fail(w, "host %u has loaded only a part", h->number);
     } else if (!roce_save(h->roce, stream_write, &after) ||
-               after.size != before.size ||
-               memcmp(after.bytes, before.bytes, after.size) != 0) {
+               !stream_equal(&after, &before)) {
         world_fail(w, "host %u is saved differently after a load", h->number);
     }
     free(before.bytes);

@@ -5,38 +5,7 @@
  * nothing. The simulator's class "migrated" covers the rest.
  */
 #include "pair.h"
-
-#define STREAM_MAX 0x40000u
-
-typedef struct Stream {
-    uint8_t bytes[STREAM_MAX];
-    size_t size, read;
-    size_t room;                /* writes beyond it fail */
-} Stream;
-
-static bool stream_write(void *opaque, const void *bytes, size_t size)
-{
-    Stream *s = opaque;
-
-    if (size > s->room - s->size) {
-        return false;
-    }
-    memcpy(s->bytes + s->size, bytes, size);
-    s->size += size;
-    return true;
-}
-
-static bool stream_read(void *opaque, void *bytes, size_t size)
-{
-    Stream *s = opaque;
-
-    if (size > s->size - s->read) {
-        return false;
-    }
-    memcpy(bytes, s->bytes + s->read, size);
-    s->read += size;
-    return true;
-}
+#include "../stream.h"
 
 static Stream saved, again;
 static char error[ROCE_LOAD_ERROR];
@@ -44,7 +13,6 @@ static char error[ROCE_LOAD_ERROR];
 static void save(PairHost *h, Stream *s)
 {
     s->size = s->read = 0;
-    s->room = STREAM_MAX;
     REQUIRE(roce_save(h->r, stream_write, s));
 }
 
@@ -298,15 +266,28 @@ static void other_version_is_refused(void)
     check_limit(&p.a, &pair_limits, "this is no state of the engine");
 }
 
+/* Fails when it has no room left for the bytes. */
+static bool limited_write(void *opaque, const void *bytes, size_t size)
+{
+    size_t *left = opaque;
+
+    (void)bytes;
+    if (size > *left) {
+        return false;
+    }
+    *left -= size;
+    return true;
+}
+
 static void failed_write_is_reported(void)
 {
     PAIR(p, FAKERNIC_QP_RC);
 
     save(&p.a, &saved);
     for (size_t size = saved.size; size-- > 0;) {
-        again.size = 0;
-        again.room = size;
-        CHECK(!roce_save(p.a.r, stream_write, &again));
+        size_t left = size;
+
+        CHECK(!roce_save(p.a.r, limited_write, &left));
     }
 }
 
