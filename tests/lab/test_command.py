@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import stat
@@ -818,20 +819,22 @@ def test_state_is_there_before_a_boot(tmp_path, monkeypatch):
 
 def test_simultaneous_commands_do_not_end_each_other(tmp_path, monkeypatch):
     """An 'up' that removes the remains of old machines must not end machines that another
-    'up' starts at the same time, nor remove their folder. A lock file that was removed
-    meanwhile is not a lock."""
+    'up' starts at the same time, nor remove their folder. 'down' does not end a machine
+    while another command moves it, which would leave its second QEMU. A lock of a folder
+    that was removed is not a lock."""
     monkeypatch.setenv("FAKERNIC_LAB_STATE", str(tmp_path))
     sockets = stay.make_folder()
     stay.state_file().write_text(json.dumps(described(
         [described_node(tmp_path, 1, None)])))
     with stay.alone(sockets):
-        with pytest.raises(LabError, match="being started"):
-            stay.up({})
-        assert stay.state_file().exists()
+        for command in (lambda: stay.up({}), stay.down):
+            with pytest.raises(LabError, match="being started"):
+                command()
+            assert stay.state_file().exists()
     lab = FakeLab()
     monkeypatch.setattr(stay, "Lab", lambda **_: lab)
     assert stay.up({}) == [] and lab.seen == [False, False]
-    monkeypatch.setattr(stay.fcntl, "flock", lambda *_: stay.down())
+    monkeypatch.setattr(stay.fcntl, "flock", lambda *_: shutil.rmtree(sockets))
     with pytest.raises(LabError, match="ended the machines"):
         stay.alone(sockets).__enter__()
 
@@ -873,7 +876,7 @@ def test_one_command_at_a_time_moves_machines(tmp_path, monkeypatch, command):
         command(SimpleNamespace(node="node1"))
     with stay.alone(stay.make_folder()):
         stay.state_file().write_text(json.dumps(described(nodes=[])))
-        with pytest.raises(LabError, match="saved or moved already"):
+        with pytest.raises(LabError, match="moved or ended by another"):
             command(SimpleNamespace(node="node1"))
 
 

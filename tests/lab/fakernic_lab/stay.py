@@ -81,13 +81,15 @@ def make_folder():
 
 @contextmanager
 def alone(path):
-    """Inside the with, no other command of this user can start, save or move machines."""
+    """Inside the with, no other command of this user can start, save, move or end
+    machines."""
     handle = os.open(path, os.O_RDONLY)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise LabError("machines are being started, saved or moved already") from error
+            raise LabError("machines are being started, saved, moved or ended by another "
+                           "command: wait for it, or end it") from error
         if not path.exists() or not os.path.samestat(os.fstat(handle),
                                                      path.stat()):
             raise LabError("another 'fakernic-lab down' ended the machines: try again")
@@ -483,12 +485,14 @@ def status(_options):
 def down(_options=None):
     """down: collect the results of the machines, then end them."""
     from .cli import report_timeline
-    lab = running()
-    try:
-        if lab.ready:
-            lab.collect()
-            report_timeline(lab)
-    finally:
-        lab.stop()
-        shutil.rmtree(folder(), ignore_errors=True)
+    running()                   # or an error that says that no machines are up
+    with alone(folder()):
+        lab = running()
+        try:
+            if lab.ready:
+                lab.collect()
+                report_timeline(lab)
+        finally:
+            lab.stop()
+            shutil.rmtree(folder(), ignore_errors=True)
     return 0
