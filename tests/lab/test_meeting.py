@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -182,6 +183,20 @@ def test_memory_of_hostile_machine_is_bounded(three):
     assert listener.waiting() == meeting.CALLS_MAX == len(listener.calls)
     listener.calls.clear()
     assert codes([machine.wait("end") for machine in machines]) == [0, 0, 0]
+
+
+def test_full_pipe_blocks_no_other_call(three):
+    """A program has filled the pipe to which the answer of a call goes."""
+    held, machines = three
+    path = f"{machines[0].folder}/1.1"
+    os.mkfifo(path)
+    pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(pipe, bytes(4096))
+    held.listeners[0].job.send(b"1.1 called\n")
+    assert codes([machine.wait("end") for machine in machines]) == [0, 0, 0]
+    os.close(pipe)
 
 
 def test_machine_that_does_not_read_blocks_no_other(three):

@@ -81,14 +81,15 @@ fi
 """
 
 # The listener keeps the pipe "calls" open, so a call never blocks for lack of a
-# reader. In machines that are set up by steps the agent is the listener.
+# reader. It writes an answer in the background, as any program can fill a pipe there. In
+# machines that are set up by steps the agent is the listener.
 LISTENER = """
 umask 0
 mkdir -p {folder} && mkfifo {folder}/calls && exec 3<>{folder}/calls || exit 1
 while read -r line <&3; do printf '%s\\n' "$line"; done &
 echo ready
 while read -r id answer; do
-    [ ! -p {folder}/$id ] || echo $answer 1<>{folder}/$id
+    [ ! -p {folder}/$id ] || echo $answer 1<>{folder}/$id &
 done
 """
 

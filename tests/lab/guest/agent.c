@@ -992,7 +992,8 @@ static void answer_call(const char *folder, char *line)
         !S_ISFIFO(found.st_mode)) {
         return;                 /* the call has ended */
     }
-    fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    /* Any program can fill a pipe here. Its own answer is lost then. */
+    fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0) {
         dprintf(fd, "%s\n", answer);
         close(fd);
