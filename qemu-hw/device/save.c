@@ -421,6 +421,7 @@ static int fakernic_save_begin(void *opaque)
         error_report("%s: the device cannot be saved: %s", s->name, obstacle);
         return -EBUSY;
     }
+    save_mend_aer_log(&PCI_DEVICE(s)->exp.aer_log);
     fakernic_persist_wait(s);
     s->saved.resetting = s->held & FAKERNIC_HELD_RESET;
     s->saved.waking = s->cmdq.underway && s->progress.waking &&
@@ -479,6 +480,13 @@ static bool save_keeps_qps(const FakernicState *s)
     return !g_strcmp0(pf->snapshot_qps, "keep");
 }
 
+/* A VM that stood still before a loadvm is in no other state for it. */
+static bool save_ends_qps(const FakernicState *s)
+{
+    return s->status & FAKERNIC_STATUS_ENABLED && !save_keeps_qps(s) &&
+           (s->saved.foreign || !runstate_check(RUN_STATE_INMIGRATE));
+}
+
 static int fakernic_load_end(void *opaque, int version)
 {
     FakernicState *s = opaque;
@@ -500,16 +508,38 @@ static int fakernic_load_end(void *opaque, int version)
     s->engine_work = roce_work(s->roce);
     s->tx_blocked = false;
     s->frames_wait = true;
-    /* A VM that stood still before a loadvm is in no other state for it. */
-    s->saved.foreign = s->status & FAKERNIC_STATUS_ENABLED &&
-                               !runstate_check(RUN_STATE_INMIGRATE) &&
-                       !save_keeps_qps(s) ? 1 : 0;
+    s->saved.foreign = save_ends_qps(s);
     fakernic_configured(s);
     fakernic_card_update(s);
     fakernic_kick(s);
     fakernic_thaw(s);
     return 0;
 }
+
+/* The device has not run since a snapshot was loaded: connections must still
+ * end. */
+static bool save_foreign_needed(void *opaque)
+{
+    const FakernicState *s = opaque;
+
+    return s->saved.foreign;
+}
+
+#define SAVE_FOREIGN(type)                            \
+    {                                                 \
+        .name = type "/foreign",                      \
+        .version_id = 1,                              \
+        .minimum_version_id = 1,                      \
+        .needed = save_foreign_needed,                \
+        .fields = (const VMStateField[]) {            \
+            VMSTATE_UINT32(saved.foreign, FakernicState), \
+            VMSTATE_END_OF_LIST()                     \
+        },                                            \
+    }
+
+static const VMStateDescription save_foreign = SAVE_FOREIGN(TYPE_FAKERNIC);
+static const VMStateDescription save_vf_foreign =
+    SAVE_FOREIGN(TYPE_FAKERNIC_VF);
 
 #define SAVE_INFO(title, kind)                             \
     .name = (title), .info = &(kind), .flags = VMS_SINGLE, \
@@ -564,6 +594,9 @@ static const VMStateDescription save_vf = {
         SAVE_FUNCTION_FIELDS,
         VMSTATE_END_OF_LIST()
     },
+    .subsections = (const VMStateDescription *const[]) {
+        &save_vf_foreign, NULL
+    },
 };
 
 const VMStateDescription fakernic_vmstate = {
@@ -580,5 +613,8 @@ const VMStateDescription fakernic_vmstate = {
                                            ESWITCH_VFS_MAX, 1, save_vf,
                                            FakernicState),
         VMSTATE_END_OF_LIST()
+    },
+    .subsections = (const VMStateDescription *const[]) {
+        &save_foreign, NULL
     },
 };

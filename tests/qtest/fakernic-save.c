@@ -80,11 +80,15 @@ void save_begin(Machine *m, const char *options, const char *path, int64_t now)
     m->bus->qts = m->qts;
     for (unsigned tries = 0; tries < 60000; tries++) {
         QDict *answer = qtest_qmp(m->qts, "{ 'execute': 'query-status' }");
-        const bool runs = qdict_get_bool(qdict_get_qdict(answer, "return"),
-                                         "running");
+        QDict *status = qdict_get_qdict(answer, "return");
+        const bool runs = qdict_get_bool(status, "running");
+        const bool stood_still = !strcmp(qdict_get_str(status, "status"),
+                                         "paused");
 
         qobject_unref(answer);
-        if (runs) {
+        if (stood_still) {
+            qtest_qmp_assert_success(m->qts, "{ 'execute': 'cont' }");
+        } else if (runs) {
             unlink(bios);
             /* The clock of a qtest begins at zero. */
             qtest_clock_set(m->qts, now);
@@ -786,15 +790,12 @@ static void snapshot(QTestState *qts, bool load)
         " 'job-id': 'move', 'tag': 'then', 'vmstate': 'disk',"
         " 'devices': [ 'disk' ] } }", what);
     job_wait(qts, "move");
-    if (load) {
-        qtest_qmp_assert_success(qts, "{ 'execute': 'cont' }");
-    }
 }
 
 static const uint8_t foreign_gid[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
 
 /* Connects a QP to another machine, then saves and loads a snapshot, of a
- * machine that runs or stands still. */
+ * machine that runs or stands still. The caller lets it continue. */
 static void snapshot_foreign(Rig *r, Qp *qp, bool runs)
 {
     g_autofree char *disk = snapshot_disk(r->m.qts);
@@ -816,6 +817,7 @@ static void snapshot_ends(Rig *r, bool runs)
     Qp qp;
 
     snapshot_foreign(r, &qp, runs);
+    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'cont' }");
     g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_QP_FATAL),
                      ==, qp.qpn);
     g_assert_cmpuint(qp_state(&r->n, qp.qpn), ==, FAKERNIC_QPS_ERR);
@@ -835,6 +837,18 @@ static void test_snapshot_of_stopped(Rig *r)
     snapshot_ends(r, false);
 }
 
+/* The machine migrates before it runs again. */
+static void test_snapshot_moves(Rig *r)
+{
+    Qp qp;
+
+    snapshot_foreign(r, &qp, false);
+    rig_move(r);
+    g_assert_cmpuint(eq_expect(&r->n, &r->s.async, FAKERNIC_EVENT_QP_FATAL),
+                     ==, qp.qpn);
+    g_assert_cmpuint(qp_state(&r->n, qp.qpn), ==, FAKERNIC_QPS_ERR);
+}
+
 static void rig_keep(Rig *r)
 {
     rig_start(r, ",snapshot-qps=keep");
@@ -848,6 +862,7 @@ static void test_snapshot_keep(Rig *r)
     Qp qp;
 
     snapshot_foreign(r, &qp, true);
+    qtest_qmp_assert_success(r->m.qts, "{ 'execute': 'cont' }");
     g_assert_false(eq_poll(&r->n, &r->s.async, &eqe));
     g_assert_cmpuint(qp_state(&r->n, qp.qpn), ==, FAKERNIC_QPS_RTS);
 }
@@ -881,6 +896,7 @@ const FakernicTest fakernic_save_tests[] = {
     { "save/failed-target", PAIR(test_failed_target) },
     { "save/snapshot", PAIR(test_snapshot) },
     { "save/snapshot-of-stopped", PAIR(test_snapshot_of_stopped) },
+    { "save/snapshot-moves", PAIR(test_snapshot_moves) },
     { "save/snapshot-keep", ON(rig_keep, test_snapshot_keep) },
     { NULL }
 };
