@@ -233,6 +233,8 @@ static void save_settle(FakernicState *s)
 static int save_refuse(FakernicState *s, const char *why)
 {
     error_report("%s: the saved state cannot be loaded: %s", s->name, why);
+    /* Part of the engine's work may have been loaded: nothing is charged. */
+    s->engine_work = roce_work(s->roce);
     fakernic_reset(s);
     save_settle(s);
     return -EINVAL;
@@ -411,6 +413,15 @@ static const VMStateInfo save_info_switch = {
 };
 
 /* ---- before and after ---------------------------------------------------- */
+
+/* QEMU checks this length after it has loaded it, and asserts it in a save. A
+ * VM can continue after a load that has failed. */
+static void save_mend_aer_log(PCIEAERLog *log)
+{
+    if (log->log_num > log->log_max) {
+        log->log_num = 0;
+    }
+}
 
 static int fakernic_save_begin(void *opaque)
 {

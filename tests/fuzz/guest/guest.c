@@ -264,15 +264,28 @@ static void step_pci(Nic *n, const FuzzRecord *r)
     }
 }
 
-/* Restores registers that step_pci() may have changed. */
+static bool nic_bar_is(const Nic *n, unsigned bar, uint32_t address)
+{
+    return (pci_get_long(n->pci->config + bar) &
+            PCI_BASE_ADDRESS_MEM_MASK) == address;
+}
+
+/* Restores registers that step_pci() or a changed state may have changed. */
 static void nic_restore_pci(Nic *n)
 {
     uint32_t bars = BAR_STRIDE * (n->number - 1);
     uint16_t command = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
+    const unsigned power = n->pci->pm_cap + PCI_PM_CTRL;
 
+    if (pci_get_word(n->pci->config + power) & PCI_PM_CTRL_STATE_MASK) {
+        n->pci->config_write(n->pci, power, 0, 2);
+    }
     if (pci_get_word(n->pci->config + PCI_COMMAND) == command &&
-        pci_get_long(n->pci->config + PCI_BASE_ADDRESS_0) ==
-        BAR_REGS_AT + bars && msix_enabled(n->pci)) {
+        nic_bar_is(n, PCI_BASE_ADDRESS_0, BAR_REGS_AT + bars) &&
+        nic_bar_is(n, PCI_BASE_ADDRESS_2, BAR_UAR_AT + bars) &&
+        pci_get_long(n->pci->config + PCI_BASE_ADDRESS_3) == 0 &&
+        nic_bar_is(n, PCI_BASE_ADDRESS_4, BAR_MSIX_AT + bars) &&
+        msix_enabled(n->pci)) {
         return;
     }
     n->pci->config_write(n->pci, PCI_COMMAND, 0, 2);
@@ -330,8 +343,13 @@ static void guest_step(Guest *g, const FuzzRecord *r)
             nic_restart(n);
         } else if (r->a < 64) {
             nic_enable(n, 0);
-        } else if (r->a >= 96 && r->a < 224) {
+        } else if (r->a >= 96 && r->a < 192) {
             step_look(n, r);
+        } else if (r->a >= 192 && r->a < 232) {
+            topology_changed = true;
+            step_move(g, n, r);
+            /* The other device's BARs stay where they are. */
+            nic_restore_pci(n);
         } else if (r->a >= 240) {
             step_sq_record(n, r);
         } else {
@@ -467,6 +485,7 @@ static GString *guest_command_line(FuzzTarget *t)
                  "x-cost-limit=" stringify(GUEST_UNIT_NS)                     \
                  ",turn-work=" stringify(GUEST_TURN_WORK)
         " -device fakernic,id=nic0,netdev=h0,mac=02:00:00:00:00:01" FUZZ_NIC
+                    ",snapshot-qps=keep"
         " -device fakernic,id=nic1,netdev=h1,mac=02:00:00:00:00:02" FUZZ_NIC
                     ",dcqcn=on");
 }

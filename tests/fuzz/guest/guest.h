@@ -7,6 +7,7 @@
  *   driver.c   what a driver does: bring-up, command ring, a world of objects
  *   command.c  one command with a valid frame and fields from the record
  *   inside.c   FAULT and DUMP; queries by QOM
+ *   move.c     saves a device and loads it, as it was and changed
  *   paging.c   a driver's answers to page requests
  *   wq.c       work queues and RSS
  *   wqe.c      work requests in the rings
@@ -178,6 +179,9 @@ void command_inside(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r);
 void step_look(Nic *n, const FuzzRecord *r);
 /* Removes all fault rules, which a reset does not. */
 void nic_forget_rules(Nic *n);
+
+/* move.c */
+void step_move(Guest *g, Nic *n, const FuzzRecord *r);
 
 /* paging.c */
 void command_paging(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r);
