@@ -5,32 +5,47 @@ in it and in its peer transfer data and compare it."""
 import re
 import statistics
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from fakernic_test import rdma      # first: it sets the path of fakernic_lab
+from fakernic_test.lab import FAILURES
 from fakernic_test.traffic import HOST, Detached, Traffic
 from fakernic_lab import saved
+from fakernic_lab.qmp import QMPError
 
+pytestmark = pytest.mark.usefixtures("described")
 RELAYED = pytest.mark.guests(relay=True)
 TOGETHER = pytest.mark.guests(relay=True, snapshot_qps="keep")
 LIMIT_S = 600
 MOVES, MOVES_LONG = 3, 20
 # More than any test needs. The test ends the programs.
-ENDLESS = 1000000
+ENDLESS, ENDLESS_S = 1000000, 7200
 # How much longer a guest may stand still than the limit given to QEMU, which estimates.
 SLACK_MS = 1500
 
 
+@pytest.fixture
+def described(lab, ports):
+    """After a failure, prints the state of both ports and of the wire."""
+    yield
+    if not lab.current:
+        for port in ports:
+            with suppress(*FAILURES, QMPError, OSError):
+                print(rdma.describe(port))
+        if lab.relay:
+            print("\n".join(lab.relay.ask()))
+
+
 # ---- programs that outlive a move --------------------------------------------------
 
-def pair(server, client, at_server, at_client, listens):
+def pair(server, client, at_server, at_client, listens, limit=LIMIT_S):
     """Starts a server and its client as jobs that survive a move of their guests."""
-    jobs = [Detached(server.guest, f"exec {at_server}", LIMIT_S)]
+    jobs = [Detached(server.guest, f"exec {at_server}", limit)]
     server.guest.check(f"for i in $(seq 300); do {listens} && exit; sleep 0.1; done; "
                        "exit 1", 60)
-    jobs.append(Detached(client.guest, f"exec {at_client}", LIMIT_S))
+    jobs.append(Detached(client.guest, f"exec {at_client}", limit))
     return jobs
 
 
@@ -39,12 +54,13 @@ def verify(kind, server, client):
     common = f"rdma_verify -t {kind} -n {ENDLESS} -g "
     return pair(server, client, f"{common}{server.gid_index()}",
                 f"{common}{client.gid_index()} {server.ip4}",
-                rdma.LISTENS_TCP.format(port=18601))
+                rdma.LISTENS_TCP.format(port=18601), ENDLESS_S)
 
 
 def rping(server, client):
     common = f"rping -V -S 4000 -C {ENDLESS} -a {server.ip4}"
-    return pair(server, client, f"{common} -s", f"{common} -c", rdma.LISTENS_CM)
+    return pair(server, client, f"{common} -s", f"{common} -c", rdma.LISTENS_CM,
+                ENDLESS_S)
 
 
 def ring(server, client, size):
@@ -61,11 +77,17 @@ def written(port):
     return counters["tx_roce"] + counters["rx_roce"]
 
 
-def progresses(port):
-    """Waits until RDMA packets pass again."""
+def ended(jobs):
+    """Returns the results of those jobs that have ended."""
+    return [result for job in jobs if (result := job.poll())]
+
+
+def progresses(port, jobs):
+    """Waits until RDMA packets of the JOBS pass again."""
     before = written(port)
     deadline = time.monotonic() + 60
     while written(port) < before + 20:
+        assert not ended(jobs), f"a program has ended: {ended(jobs)}"
         assert time.monotonic() < deadline, "no packet passes"
         time.sleep(0.1)
 
@@ -78,7 +100,7 @@ def end_all(jobs):
 
 def end_endless(ports, jobs, program):
     """Ends programs that still run, and asserts that they have found no wrong byte."""
-    assert all(job.poll() is None for job in jobs), [job.poll() for job in jobs]
+    assert not ended(jobs), ended(jobs)
     for port in ports:
         port.guest.check(f"pkill -x {program} || true")
     for job in jobs:
@@ -92,11 +114,11 @@ def moves_under(ports, jobs, count, movers=None):
     movers = movers or ports
     times = []
     for number in range(count):
-        progresses(ports[0])
-        assert all(job.poll() is None for job in jobs), [job.poll() for job in jobs]
+        progresses(ports[0], jobs)
         times.append(movers[number % len(movers)].vm.move())
-    progresses(ports[0])
-    print(f"stood still for {times} ms, median {statistics.median(times)}")
+        print(f"move {number + 1}: stood still for {times[-1]} ms")
+    progresses(ports[0], jobs)
+    print(f"median {statistics.median(times)} ms")
     assert statistics.median(times) < 500 + SLACK_MS, times
     return times
 
@@ -153,10 +175,10 @@ def test_guests_move_under_bandwidth(ports, words):
                             for port in ports)
     jobs = pair(*ports, at_server, f"{at_client} {ports[0].ip4}",
                 rdma.LISTENS_TCP.format(port=18515))
-    progresses(ports[0])
+    progresses(ports[0], jobs)
     for port in ports:
         port.vm.move()
-        progresses(ports[0])
+        progresses(ports[0], jobs)
     end_all(jobs)
 
 
@@ -246,7 +268,7 @@ def test_loopback_continues_after_loadvm(ports):
     """A connection of a port with itself continues after each of three loads."""
     port, = ports
     jobs = loopback(port)
-    progresses(port)
+    progresses(port, jobs)
     port.guest.close()
     saved.save([port.vm], "loop")
     for _ in range(3):
@@ -254,7 +276,7 @@ def test_loopback_continues_after_loadvm(ports):
         port.guest.close()
         saved.load([port.vm], "loop")
         port.guest.check("[ ! -e /tmp/later ]")
-        progresses(port)
+        progresses(port, jobs)
     end_endless(ports, jobs, "ibv_rc_pingpong")
 
 
@@ -265,10 +287,10 @@ def test_foreign_connection_ends_after_loadvm(ports):
     an error, so no data is lost silently."""
     server, client = ports
     jobs = rping(server, client)
-    progresses(client)
+    progresses(client, jobs)
     client.guest.close()
     saved.save([client.vm], "alone")
-    progresses(client)
+    progresses(client, jobs)
     client.guest.close()
     saved.load([client.vm], "alone")
     client.guest.check("for i in $(seq 20); do rdma resource show qp | "
@@ -287,16 +309,16 @@ def test_pair_goes_back_together(ports, lab, rounds):
     accepted: all operations continue, and every byte is right."""
     vms = [port.vm for port in ports]
     jobs = verify("rc", *ports)
-    progresses(ports[0])
+    progresses(ports[0], jobs)
     for port in ports:
         port.guest.close()
     saved.save(vms, "both")
     for _ in range(rounds(3)):
-        progresses(ports[0])
+        progresses(ports[0], jobs)
         for port in ports:
             port.guest.close()
         saved.load(vms, "both", lab.relay)
-        progresses(ports[0])
+        progresses(ports[0], jobs)
     end_endless(ports, jobs, "rdma_verify")
 
 
@@ -308,10 +330,10 @@ def test_fault_rules_move(ports):
     vm = ports[0].vm
     jobs = verify("rc", *ports)
     with vm_rule(vm, "id=late at=tx class=roce times=0 every=5 do=delay delay-ns=2000000"):
-        progresses(ports[0])
+        progresses(ports[0], jobs)
         before = hits(vm)
         vm.move()
         assert hits(vm) >= before > 0
-        progresses(ports[0])
+        progresses(ports[0], jobs)
         assert hits(vm) > before
     end_endless(ports, jobs, "rdma_verify")

@@ -4,9 +4,11 @@
 fakernic_lab/rdma.py defines Port.
 """
 
+import json
 import re
 import time
 
+from fakernic_lab import show
 from fakernic_lab.rdma import (FIND, NETWORK4, NETWORK6, WAIT_GIDS,  # noqa: F401
                                Port, bring_up, bring_up_all)
 
@@ -122,6 +124,42 @@ def driver_said(port):
     have its name in another place."""
     return [line for line in port.guest.check("dmesg -t").splitlines()
             if line.startswith("fakernic")]
+
+
+# What a guest knows about connections that stand still.
+SEEN = """
+uptime
+rdma resource show qp
+ss -tinoe
+ip neigh
+nstat -az TcpRetransSegs IcmpInErrors
+grep -H . /sys/class/infiniband/{ibdev}/ports/1/hw_counters/* | grep -v ':0$'
+ethtool -S {netdev} | grep -v ': 0$'
+grep -E 'CPU0|fakernic' /proc/interrupts
+dmesg | tail -20
+"""
+INSIDE = ("qps", "cqs", "eqs", "counters")
+RECORDED = 200
+
+
+def describe(port):
+    """Returns the state of a port as its guest and its card see it, for a test that has
+    failed."""
+    vm = port.vm
+    lines = [f"--- {vm.name}", port.guest.run(
+        SEEN.format(ibdev=port.ibdev, netdev=port.netdev), 30).out]
+    if port.ibdev.startswith("rxe"):
+        return "\n".join(lines)
+    vm.qmp("query-status")                  # connects
+    device = show.Device(vm.monitor, show.NIC)
+    lines += show.listing(json.loads(device.get("x-state")))
+    for what in INSIDE:
+        objects = device.objects(what)
+        lines += [f"{what}:", *show.object_lines(what, objects)]
+        lines += [str(item) for item in objects if item.get("in-flight")]
+    for what in ("x-recorder", "x-recorder-now"):
+        lines += [f"{what}:", *device.get(what).splitlines()[-RECORDED:]]
+    return "\n".join(lines)
 
 
 def judged(port, command, tests, timeout=100):

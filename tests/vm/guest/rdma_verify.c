@@ -25,6 +25,8 @@
 #define LAST_LOOK_US 20000
 #define UC_SETTLE_US 20000
 #define UC_PATIENCE_S 5
+/* Eight timeouts are 8.6 s. A busy host may not run a QEMU for 2.4 s. */
+#define ACK_TIMEOUT 18
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -332,7 +334,7 @@ static void connect_pair(struct side *side, uint32_t psn)
              IBV_QP_RQ_PSN | (rc ? IBV_QP_MAX_DEST_RD_ATOMIC |
                                    IBV_QP_MIN_RNR_TIMER : 0));
     to_state(side, (struct ibv_qp_attr) {
-        .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = 16,
+        .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = ACK_TIMEOUT,
         .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4,
     }, IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                              IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0));
