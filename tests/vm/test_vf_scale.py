@@ -7,12 +7,14 @@ import pytest
 
 from fakernic_test import rdma      # noqa: F401  first: it sets the path of fakernic_lab
 from fakernic_lab import faults
+from fakernic_test.memory import heap
 from test_vfs import ENABLE
 
 VFS = 64
 FROZEN = 5
 TURN = 2048                 # turn-work
 STEP = 256                  # by which a turn may exceed it
+GROWTH_KIB = 150 << 10      # of QEMU, without guest memory
 NETWORK = "192.168.78"
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600), pytest.mark.guests(
     count=1, vfs=VFS, options={"memory": 2048})]
@@ -95,9 +97,10 @@ def longest(vm, path, name):
 
 def test_ring_of_64_vfs(ports):
     """64 VFs write to each other in a ring. When one is frozen, all pairs without it
-    still do. No turn is longer than its limit."""
+    still do. No turn is longer than its limit. QEMU's memory grows by less than 150 MiB."""
     (port,) = ports
     guest, vm = port.guest, port.vm
+    before = heap(vm)
     guest.write("/tmp/names", guest.check(ENABLE.format(
         netdev=port.netdev, total=VFS, count=VFS), 600))
     guest.write("/tmp/find_gid", FIND_GID)
@@ -106,6 +109,9 @@ def test_ring_of_64_vfs(ports):
     vm.expect_repair()          # the driver finds that the frozen VF is dead
     faults.set_fault(vm, "at=device do=freeze", f"{faults.NIC}/vf[{FROZEN}]")
     assert ring(port) >= set(range(VFS)) - {FROZEN - 1, FROZEN}
+    grown = heap(vm) - before
+    print(f"QEMU's heap has grown by {grown} KiB")
+    assert grown < GROWTH_KIB, grown
     for path in (faults.NIC, *(f"{faults.NIC}/vf[{n}]" for n in range(VFS))):
         assert longest(vm, path, "x-longest-turn") <= TURN + STEP, path
     guest.check(f"""
