@@ -51,7 +51,7 @@ struct FakernicCard {
     unsigned depth;             /* calls of the switch on the stack */
     bool stale;                 /* a change waits for the switch to return */
     bool uplink_stale;          /* the uplink's link has changed */
-    bool defaults_wanted;       /* the PF was reset */
+    bool defaults_wanted;       /* the machine was reset */
     NICState *uplink;           /* NULL: unplugged */
     MemReentrancyGuard guard;   /* of the uplink's NIC */
     FakernicLink *link;         /* the uplink's backend; NULL: a netdev */
@@ -94,7 +94,7 @@ void fakernic_card_close_port(FakernicState *s);
 void fakernic_card_update(FakernicState *s);
 
 /*
- * Sets the settings of all VFs to their defaults, after a reset of the PF.
+ * Sets the settings of all VFs to their defaults, after a reset of the machine.
  * 'card' may be NULL.
  */
 void fakernic_card_reset(FakernicCard *card);

@@ -705,20 +705,41 @@ static void fakernic_vf_begin(FakernicState *s)
     fakernic_start(s);
 }
 
-/* QEMU resets a VF also when its PF enables or disables it. */
+/*
+ * True: the whole machine is reset. An FLR resets the function alone, and a hot
+ * reset only what is behind the port.
+ */
+static bool fakernic_machine_resets(const FakernicState *s)
+{
+    return device_is_in_reset(qdev_get_parent_bus(DEVICE(s))->parent);
+}
+
+/*
+ * QEMU resets a VF also when its PF enables or disables it. A reset of both
+ * disables it later, without another call.
+ */
+static bool fakernic_vf_stays(const FakernicState *s)
+{
+    PCIDevice *pci = PCI_DEVICE(s);
+
+    return pci->enabled && !device_is_in_reset(DEVICE(pcie_sriov_get_pf(pci)));
+}
+
 static void fakernic_reset_hold(Object *obj, ResetType type)
 {
     FakernicState *s = FAKERNIC(obj);
+    const bool is_vf = s->vport != ESWITCH_PF;
+    const bool stays = is_vf && fakernic_vf_stays(s);
 
-    if (s->vport != ESWITCH_PF && PCI_DEVICE(s)->enabled) {
+    if (stays) {
         fakernic_vf_begin(s);
     }
     if (!fakernic_is_plugged(s)) {
         return;
     }
-    if (s->vport != ESWITCH_PF) {
-        fakernic_appear(s, PCI_DEVICE(s)->enabled);
-    } else {
+    if (is_vf) {
+        fakernic_appear(s, stays);
+    } else if (fakernic_machine_resets(s)) {
         fakernic_card_reset(s->card);
     }
     fakernic_reset(s);

@@ -189,6 +189,17 @@ static inline void set_link(Machine *m, bool up)
                              up);
 }
 
+/* After a reset, which clears the BARs: maps them again as they were. */
+static inline void nic_map_again(Nic *n)
+{
+    g_assert_cmphex(qpci_config_readw(n->pci, PCI_COMMAND) & PCI_COMMAND_MASTER,
+                    ==, 0);
+    qpci_config_writel(n->pci, PCI_BASE_ADDRESS_0, n->regs.addr);
+    qpci_config_writel(n->pci, PCI_BASE_ADDRESS_2, n->uar.addr);
+    qpci_device_enable(n->pci);
+    n->pci->msix_enabled = false;
+}
+
 /* A function-level reset, and the work of firmware after it. */
 static inline void nic_flr(Nic *n)
 {
@@ -197,13 +208,7 @@ static inline void nic_flr(Nic *n)
 
     qpci_config_writew(n->pci, exp + PCI_EXP_DEVCTL,
                        control | PCI_EXP_DEVCTL_BCR_FLR);
-    g_assert_cmphex(qpci_config_readw(n->pci, PCI_COMMAND) & PCI_COMMAND_MASTER,
-                    ==, 0);
-    /* It clears the BARs; they are mapped again as they were. */
-    qpci_config_writel(n->pci, PCI_BASE_ADDRESS_0, n->regs.addr);
-    qpci_config_writel(n->pci, PCI_BASE_ADDRESS_2, n->uar.addr);
-    qpci_device_enable(n->pci);
-    n->pci->msix_enabled = false;
+    nic_map_again(n);
 }
 
 /* D0 to D3. */

@@ -1395,7 +1395,65 @@ static void test_vport_rate_ends(void)
     vports_stop(&c, &vf, 1, wire);
 }
 
-/* RESET_VPORT resets one VF; an FLR of the PF resets all settings. */
+/* The secondary bus reset of the card's port, and the work of firmware. */
+static void card_hot_reset(Card *c)
+{
+    QPCIDevice *port = qpci_device_find(c->m.bus, QPCI_DEVFN(PORT_SLOT, 0));
+
+    qpci_config_writew(port, PCI_BRIDGE_CONTROL, PCI_BRIDGE_CTL_BUS_RESET);
+    qpci_config_writew(port, PCI_BRIDGE_CONTROL, 0);
+    nic_map_again(&c->pf.n);
+    g_free(port);
+}
+
+/* The PF's reset took the VF away. Software that restores no settings enables
+ * it. Its frames have the tag of its port VLAN all the same. */
+static void vf_keeps_vlan(Card *c, int wire)
+{
+    uint8_t frame[64], got[128];
+    Function vf;
+    Qp raw;
+
+    g_assert_false(vf_exists(c, 0));
+    function_up(&c->pf, 0);
+    g_assert_cmphex(vport_query(c, 1).flags, ==, 0);
+    vfs_enable(c, 1);
+    vf_up(c, &vf, 0);
+    port_up(&vf.n, &vf.s, &raw, 0);
+    frame_make(frame, elsewhere, sizeof(frame));
+    memcpy(frame + 6, vf.mac, 6);
+    raw_send(&vf, &raw, frame);
+    g_assert_cmpint(wire_receive(wire, got, sizeof(got)), ==, 68);
+    g_assert_cmpmem(got + 12, 4, "\x81\x00\x00\x64", 4);
+    g_free(vf.n.pci);
+}
+
+/* Settings stay over an FLR and a hot reset of the PF. A reset of the machine
+ * ends them. */
+static void test_vport_stays(void)
+{
+    struct fakernic_set_vport_req req = vport_req(1, FAKERNIC_VPORT_VLAN);
+    Function vf;
+    Card c;
+    int wire = vports_start(&c, &vf, 1);
+
+    req.settings.vid = LE16(100);
+    assert_status(CMD(&c.pf.n, SET_VPORT, req), OK);
+    nic_flr(&c.pf.n);
+    vf_keeps_vlan(&c, wire);
+    card_hot_reset(&c);
+    vf_keeps_vlan(&c, wire);
+    qtest_qmp_assert_success(c.m.qts, "{ 'execute': 'system_reset' }");
+    qtest_qmp_eventwait(c.m.qts, "RESET");
+    g_free(c.pf.n.pci);
+    card_find(&c);
+    function_up(&c.pf, 0);
+    g_assert_cmphex(vport_query(&c, 1).flags, ==, 0);
+    g_assert_cmpuint(le16_to_cpu(vport_query(&c, 1).settings.vid), ==, 0);
+    vports_stop(&c, &vf, 1, wire);
+}
+
+/* RESET_VPORT resets one VF. It and other resets leave the settings. */
 static void test_vport_resets(void)
 {
     struct fakernic_set_vport_req req = vport_req(1, FAKERNIC_VPORT_TRUST);
@@ -1421,9 +1479,6 @@ static void test_vport_resets(void)
     g_assert_cmpuint(vport_query(&c, 1).flags, ==, 0);
     g_assert_cmpuint(vport_query(&c, 1).settings.trust, ==, 1);
     assert_status(cmd_id(&c.pf.n, FAKERNIC_CMD_RESET_VPORT, 1), BAD_ID);
-    nic_flr(&c.pf.n);
-    function_up(&c.pf, 0);
-    g_assert_cmpuint(vport_query(&c, 1).settings.trust, ==, 0);
     vports_stop(&c, vf, 2, wire);
 }
 
@@ -1460,5 +1515,6 @@ const FakernicTest fakernic_vf_tests[] = {
     { "vport/rate", test_vport_rate },
     { "vport/rate-ends", test_vport_rate_ends },
     { "vport/resets", test_vport_resets },
+    { "vport/settings-stay", test_vport_stays },
     { NULL }
 };
