@@ -15,7 +15,8 @@ unpack_few() { # tar
 configure_few() { # overlay.sh
     "$1" "$source" || return 1
     # Q35 links with CXL only: its stub lacks a function in 10.2.
-    printf 'CONFIG_%s=y\n' Q35 I440FX PCIE_PORT PXB CXL CXL_MEM_DEVICE FAKERNIC \
+    printf 'CONFIG_%s=y\n' Q35 I440FX PCIE_PORT PCI_BRIDGE PXB CXL \
+        CXL_MEM_DEVICE FAKERNIC \
         >"$source/configs/devices/x86_64-softmmu/fakernic-few.mak"
     # Debian's tar lacks some of the blobs that meson requires.
     for blob in $(grep -o 'edk2-[a-z0-9_-]*\.fd' "$source/pc-bios/meson.build"); do
