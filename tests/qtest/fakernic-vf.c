@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Virtual functions: their PCI side, RDMA between the functions of a card and
- * with the wire, and what VF Enable, resets and an unplug do to them.
+ * with the wire, what VF Enable, resets and an unplug do to them, and the most
+ * that a VF can cost.
  */
 #include "qemu/osdep.h"
 #include <glib/gstdio.h>
@@ -690,14 +691,24 @@ static void test_device_memory(void)
 #define BUSY_WRITES 30          /* below the depth of the send queue */
 #define BUSY_TURN   64          /* units */
 
-static uint64_t longest_round(Card *c)
+/* A property of the card, or of a VF. */
+static uint64_t card_property(Card *c, const char *function, const char *name)
 {
-    QDict *answer = qtest_qmp(c->m.qts, "{ 'execute': 'qom-get', 'arguments': {"
-                                        " 'path': '/machine/peripheral/nic',"
-                                        " 'property': 'x-longest-round' } }");
+    g_autofree char *path = g_strconcat("/machine/peripheral/nic", function,
+                                        NULL);
+    QDict *answer = qtest_qmp(c->m.qts, "{ 'execute': 'qom-get', 'arguments': "
+                                        "{ 'path': %s, 'property': %s } }",
+                              path, name);
     uint64_t value = qdict_get_int(answer, "return");
 
     qobject_unref(answer);
+    return value;
+}
+
+static uint64_t longest_round(Card *c)
+{
+    uint64_t value = card_property(c, "", "x-longest-round");
+
     g_test_message("longest round: %" PRIu64 " units", value);
     return value;
 }
@@ -797,6 +808,110 @@ static void test_doorbells(void)
     }
     g_assert_cmpuint(done, ==, RUNG_QPS);
     g_assert_cmpuint(longest_round(&c), <, 4 * RUNG_TURN);
+    g_free(vf.n.pci);
+    card_stop(&c);
+}
+
+/* ---- costs of a hostile VF ----------------------------------------------- */
+
+#define COST_TURN       256     /* units */
+#define COST_STEP       256     /* likewise: what is begun is completed */
+#define COST_BY_CHANCE  24      /* see fakernic-cost.c */
+#define COST_VFS        127
+#define COST_FRAMES     30      /* below the depth of queues */
+#define COST_MEMORY     (64u << 20)
+/* A VF gets a quarter of it, and the allocator needs some. */
+#define COST_VF_MEMORY  (COST_MEMORY / 4 + COST_MEMORY / 8)
+
+static void cost_limit(Card *c, unsigned vf)
+{
+    g_autofree char *path = g_strdup_printf("/machine/peripheral/nic/vf[%u]",
+                                            vf);
+
+    qtest_qmp_assert_success(c->m.qts, "{ 'execute': 'qom-set', 'arguments': { "
+                             "'path': %s, 'property': 'x-cost-limit', "
+                             "'value': 10000 } }", path);      /* ns a unit */
+}
+
+/* A VF that receives broadcasts into its memory. */
+static void listener_up(Card *c, Function *f, unsigned vf)
+{
+    Qp raw;
+
+    vf_up(c, f, vf);
+    cost_limit(c, vf);
+    port_up(&f->n, &f->s, &raw, FAKERNIC_FILTER_BROADCAST);
+    for (unsigned i = 0; i < COST_FRAMES; i++) {
+        rq_post(&f->n, &raw.rq, i, f->s.data, 2048, f->s.key);
+    }
+}
+
+/* A VF floods all other VFs of the largest card. The monitor answers, and each
+ * step of each function counts as what it costs. */
+static void test_cost_broadcast(void)
+{
+    static const uint8_t all[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+    g_autofree Function *vf = g_new0(Function, COST_VFS);
+    uint8_t frame[1514];
+    uint64_t found = 0, since;
+    Wqe wqe;
+    Qp raw;
+    Card c;
+
+    card_start(&c, ",vfs=127,turn-work=256,turn-us=1000000");
+    vfs_enable(&c, COST_VFS);
+    for (unsigned i = 0; i < COST_VFS; i++) {
+        listener_up(&c, &vf[i], i);
+    }
+    port_up(&vf[0].n, &vf[0].s, &raw, 0);
+    frame_make(frame, all, sizeof(frame));
+    memcpy(frame + 6, vf[0].mac, 6);
+    qtest_memwrite(c.m.qts, vf[0].s.data, frame, sizeof(frame));
+    wqe = wqe_send(&vf[0].s, 0, sizeof(frame));
+    for (unsigned i = 0; i < COST_FRAMES; i++) {
+        sq_put(&vf[0].n, &raw, &wqe, sizeof(wqe));
+    }
+    since = main_cpu_us(&c.m);
+    sq_ring(&vf[0].n, &raw);
+    monitor_must_answer(&c.m, "a VF's broadcasts to 126 VFs", since);
+    for (unsigned i = 0; i < COST_VFS; i++) {
+        g_autofree char *path = g_strdup_printf("/vf[%u]", i);
+
+        wait_stat(&vf[i].n, FAKERNIC_STAT_RX_FRAMES, i ? COST_FRAMES : 0);
+        found += card_property(&c, path, "x-cost-found");
+        g_assert_cmpuint(card_property(&c, path, "x-longest-turn"), <=,
+                         COST_TURN + COST_STEP);
+        g_free(vf[i].n.pci);
+    }
+    g_assert_cmpuint(found, <=, COST_BY_CHANCE);
+    /*
+     * A copy is a quarter of a unit for its sender, and one for its receiver.
+     */
+    g_assert_cmpuint(longest_round(&c), <=, 5 * (COST_TURN + COST_STEP));
+    card_stop(&c);
+}
+
+/* A VF creates as many objects as it can, three times. */
+static void test_cost_vf_memory(void)
+{
+    uint64_t before, taken;
+    Function vf;
+    Card c;
+
+    card_up(&c, ",vfs=1,max-memory=64M", &vf, 1);
+    before = anonymous_memory(&c.pf.n);
+    for (unsigned round = 0; round < 3; round++) {
+        const unsigned count = create_qps(&vf);
+
+        taken = anonymous_memory(&c.pf.n) - MIN(before,
+                                                anonymous_memory(&c.pf.n));
+        g_test_message("%u QPs: %" PRIu64 " KiB taken", count, taken / 1024);
+        g_assert_cmpuint(count, >, 40);
+        g_assert_cmpuint(taken, >, COST_MEMORY / 16);
+        g_assert_cmpuint(taken, <=, COST_VF_MEMORY);
+        nic_reset(&vf.n);
+        function_up(&vf, 1);
+    }
     g_free(vf.n.pci);
     card_stop(&c);
 }
@@ -1500,6 +1615,8 @@ const FakernicTest fakernic_vf_tests[] = {
     { "vf/move-disabled", test_move_disabled },
     { "vf/move-hostile", test_move_hostile },
     { "vf/move-vports", test_move_vports },
+    { "cost/vf-broadcast", test_cost_broadcast },
+    { "cost/vf-memory", test_cost_vf_memory },
     { "vf/unplug", test_unplug },
     { "vf/refused", test_refused },
     { "vf/query", test_query },
