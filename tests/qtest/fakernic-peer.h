@@ -295,6 +295,12 @@ static inline void peer_read(Peer *p, uint8_t *bytes, size_t len)
     }
 }
 
+/* QEMU announces a machine that has moved by RARP, at times of its own. */
+static inline bool peer_is_announcement(const uint8_t *frame, size_t len)
+{
+    return len >= 14 && lduw_be_p(frame + 12) == 0x8035;
+}
+
 /* Takes a packet, if there is one now. */
 static inline bool peer_take(Peer *p, Packet *packet)
 {
@@ -307,6 +313,9 @@ static inline bool peer_take(Peer *p, Packet *packet)
     peer_read(p, size + got, sizeof(size) - got);
     g_assert_cmpuint(ldl_be_p(size), <=, sizeof(frame));
     peer_read(p, frame, ldl_be_p(size));
+    if (peer_is_announcement(frame, ldl_be_p(size))) {
+        return peer_take(p, packet);
+    }
     peer_parse(frame, ldl_be_p(size), packet);
     return true;
 }
