@@ -460,7 +460,8 @@ static Kind command_kind(uint16_t opcode)
 
 void step_command(Guest *g, Nic *n, const FuzzRecord *r)
 {
-    uint16_t opcode = r->a % 0x78;
+    uint16_t opcode = r->a < 0xf0 ? r->a % FAKERNIC_CMD_SET_VPORT
+                                  : FAKERNIC_CMD_SET_VPORT + r->a % 4;
 
     switch (opcode) {
     case FAKERNIC_CMD_SET_PORT:
@@ -527,6 +528,12 @@ void step_command(Guest *g, Nic *n, const FuzzRecord *r)
     case FAKERNIC_CMD_FAULT:
     case FAKERNIC_CMD_DUMP:
         command_inside(g, n, opcode, r);
+        break;
+    case FAKERNIC_CMD_SET_VPORT:
+    case FAKERNIC_CMD_QUERY_VPORT:
+    case FAKERNIC_CMD_QUERY_VPORT_STATS:
+    case FAKERNIC_CMD_RESET_VPORT:
+        command_vport(g, n, opcode, r);
         break;
     default:
         if (command_kind(opcode) != KIND_OTHER) {

@@ -2,10 +2,12 @@
 /*
  * The fuzz target "guest": everything that software in a guest can write, with
  * the real device in the real QEMU (its fuzzing build; overlay.sh puts these
- * files into tests/qtest/fuzz). Two devices share a hub, so each receives what
- * the other sends. An input acts as both guests and as strangers on the wire.
- * It is a list of records (records.h). The first one selects the state before:
- * nothing, enabled devices, or a world of connected QPs.
+ * files into tests/qtest/fuzz). Two NICs share a hub, so each receives what
+ * the other sends. One is a card, the other a virtual function of a second
+ * card. An input acts as the guest of each, as the driver of the second card's
+ * PF, and as strangers on the wire. It is a list of records (records.h). The
+ * first one selects the state before: nothing, enabled devices, or a world of
+ * connected QPs.
  *
  * Errors are: findings of the sanitizers and QEMU's assertions; a reset that
  * does not end in READY; memory that a reset does not free; a turn with more
@@ -33,10 +35,6 @@
 
 #include <sanitizer/allocator_interface.h>
 
-#define BAR_REGS_AT 0xe0000000u
-#define BAR_MSIX_AT 0xe0400000u
-#define BAR_UAR_AT 0xe0800000u
-#define BAR_STRIDE 0x1000000u
 #define RAM_AT 0x200000u
 /*
  * Memory that all inputs together may leave: QEMU allocates some objects once.
@@ -99,7 +97,7 @@ static uint64_t guest_costly_steps(const Nic *n)
  */
 static void guest_check_work(Guest *g)
 {
-    for (unsigned i = 0; i < NICS; i++) {
+    for (unsigned i = 0; i < FUNCTIONS; i++) {
         GUEST_CHECK(guest_costly_steps(&g->nic[i]) - g->costly[i] <=
                     GUEST_COSTLY_STEPS);
         GUEST_CHECK(object_property_get_uint(OBJECT(g->nic[i].pci),
@@ -108,7 +106,7 @@ static void guest_check_work(Guest *g)
     }
 }
 
-/* The hub port of a NIC. */
+/* The hub port of a card. */
 static NetClientState *guest_netdev(unsigned i)
 {
     return qemu_find_netdev(i ? "h1" : "h0");
@@ -243,6 +241,9 @@ static void step_pci(Nic *n, const FuzzRecord *r)
     uint32_t value = r->e;
     uint32_t at;
 
+    if (!n->pci->enabled) {
+        return;                 /* an absent VF does not answer */
+    }
     topology_changed = true;
     switch (r->a % 4) {
     case 0:
@@ -270,15 +271,20 @@ static bool nic_bar_is(const Nic *n, unsigned bar, uint32_t address)
             PCI_BASE_ADDRESS_MEM_MASK) == address;
 }
 
-/* Restores registers that step_pci() or a changed state may have changed. */
-static void nic_restore_pci(Nic *n)
+void nic_restore_pci(Nic *n)
 {
     uint32_t bars = BAR_STRIDE * (n->number - 1);
     uint16_t command = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
     const unsigned power = n->pci->pm_cap + PCI_PM_CTRL;
 
+    if (n == &guest.nic[VF]) {
+        vf_restore_pci(n, &guest.nic[PF]);
+    }
     if (pci_get_word(n->pci->config + power) & PCI_PM_CTRL_STATE_MASK) {
         n->pci->config_write(n->pci, power, 0, 2);
+    }
+    if (n == &guest.nic[VF]) {
+        return;
     }
     if (pci_get_word(n->pci->config + PCI_COMMAND) == command &&
         nic_bar_is(n, PCI_BASE_ADDRESS_0, BAR_REGS_AT + bars) &&
@@ -343,12 +349,17 @@ static void guest_step(Guest *g, const FuzzRecord *r)
             nic_restart(n);
         } else if (r->a < 64) {
             nic_enable(n, 0);
+        } else if (r->a >= 80 && r->a < 96) {
+            topology_changed = true;
+            step_vport(g, r);
         } else if (r->a >= 96 && r->a < 192) {
             step_look(n, r);
         } else if (r->a >= 192 && r->a < 232) {
             topology_changed = true;
-            step_move(g, n, r);
-            /* The other device's BARs stay where they are. */
+            /* A card's state has its VFs. */
+            step_move(g, n == &g->nic[VF] ? &g->nic[PF] : n, r);
+            /* The other devices' BARs stay where they are. */
+            nic_restore_pci(&g->nic[PF]);
             nic_restore_pci(n);
         } else if (r->a >= 240) {
             step_sq_record(n, r);
@@ -386,14 +397,24 @@ static void nic_restore_msix(Nic *n)
     }
 }
 
-static void guest_restart(Guest *g)
+/* Resets the device of each function. */
+static void guest_reset(Guest *g)
 {
     g->patch.armed = false;
+    nic_restore_pci(&g->nic[PF]);
+    for (unsigned i = 0; i < NICS; i++) {
+        nic_restore_pci(&g->nic[i]);
+        nic_restart(&g->nic[i]);
+    }
+    vport_restart(g);
+}
+
+static void guest_restart(Guest *g)
+{
+    guest_reset(g);
     for (unsigned i = 0; i < NICS; i++) {
         Nic *n = &g->nic[i];
 
-        nic_restore_pci(n);
-        nic_restart(n);
         nic_restore_msix(n);
         memset(n->ram, 0, PAGE_DATA * FAKERNIC_PAGE_SIZE);
         memset(n->qp, 0, sizeof(n->qp));
@@ -421,16 +442,14 @@ static void guest_begin(Guest *g, const FuzzRecord *first)
 
 static void guest_end(Guest *g)
 {
-    for (unsigned i = 0; i < NICS; i++) {
-        nic_restore_pci(&g->nic[i]);
-        nic_restart(&g->nic[i]);
-    }
+    guest_reset(g);
     guest_settle();
     GUEST_CHECK(runstate_is_running());
     for (unsigned i = 0; i < NICS; i++) {
         /* A device that refuses a frame gets no more until it asks QEMU. */
         GUEST_CHECK(!guest_netdev(i)->peer->receive_disabled);
     }
+    GUEST_CHECK(!qemu_find_netdev("nic1.port1")->peer->receive_disabled);
     if (topology_changed) {
         topology_changed = false;
         drain_call_rcu();
@@ -446,7 +465,7 @@ static void guest_fuzz(QTestState *qts, const unsigned char *data, size_t size)
     g->input = (FuzzInput) { data, size, 0 };
     fuzz_next(&g->input, &r);
     guest_restart(g);
-    for (unsigned i = 0; i < NICS; i++) {
+    for (unsigned i = 0; i < FUNCTIONS; i++) {
         g->costly[i] = guest_costly_steps(&g->nic[i]);
     }
     allocated -= __sanitizer_get_current_allocated_bytes();
@@ -486,33 +505,49 @@ static GString *guest_command_line(FuzzTarget *t)
                  ",turn-work=" stringify(GUEST_TURN_WORK)
         " -device fakernic,id=nic0,netdev=h0,mac=02:00:00:00:00:01" FUZZ_NIC
                     ",snapshot-qps=keep"
-        " -device fakernic,id=nic1,netdev=h1,mac=02:00:00:00:00:02" FUZZ_NIC
-                    ",dcqcn=on");
+                    " -device pcie-root-port,id=rp0,chassis=1"
+        " -device fakernic,id=nic1,bus=rp0,netdev=h1,mac=02:00:00:00:00:03"
+                    FUZZ_NIC ",dcqcn=on,vfs=1,vf-uars=4,vf-max-qp=32,"
+                    "vf-max-mr=64,vf-gids=4,vf-dm-size=1M,vf-vectors=33");
+}
+
+static PCIDevice *guest_card(const char *id)
+{
+    DeviceState *card = qdev_find_recursive(sysbus_get_default(), id);
+
+    GUEST_CHECK(card);
+    return PCI_DEVICE(card);
 }
 
 static void guest_prepare(QTestState *qts)
 {
     uint8_t *ram = memory_region_get_ram_ptr(current_machine->ram);
 
-    for (unsigned i = 0; i < NICS; i++) {
+    guest.nic[0].pci = guest_card("nic0");
+    guest.nic[PF].pci = guest_card("nic1");
+    guest.nic[VF].pci = PCI_DEVICE(
+        object_property_get_link(OBJECT(guest.nic[PF].pci), "vf[0]",
+                                 &error_abort));
+    /* Cards get this limit by the command line. */
+    object_property_set_uint(OBJECT(guest.nic[VF].pci), "x-cost-limit",
+                             GUEST_UNIT_NS, &error_abort);
+    for (unsigned i = 0; i < FUNCTIONS; i++) {
         Nic *n = &guest.nic[i];
-        g_autofree char *id = g_strdup_printf("nic%u", i);
 
-        n->pci = PCI_DEVICE(qdev_find_recursive(sysbus_get_default(), id));
-        GUEST_CHECK(n->pci);
         n->number = i + 1;
         n->regs = BAR_REGS_AT + i * BAR_STRIDE;
         n->uar = BAR_UAR_AT + i * BAR_STRIDE;
         n->memory = RAM_AT + i * NIC_MEMORY;
         n->ram = ram + n->memory;
     }
+    vport_prepare(&guest.nic[PF]);
 }
 
 static void guest_register(void)
 {
     fuzz_add_target(&(FuzzTarget) {
         .name = "fakernic",
-        .description = "what guests and the wire do to two fakernics",
+        .description = "what guests and the wire do to fakernics",
         .get_init_cmdline = guest_command_line,
         .pre_fuzz = guest_prepare,
         .fuzz = guest_fuzz,

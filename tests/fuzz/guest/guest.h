@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Shared by the files of the fuzz target "guest": two fakernic devices on a hub
- * in a QEMU without a guest. The fuzzer acts as both guests and as the wire.
+ * Shared by the files of the fuzz target "guest": two NICs on a hub in a QEMU
+ * without a guest. The first is a card, the second the virtual function of
+ * another card. The fuzzer acts as the guest of each, as the driver of the
+ * other card's PF, and as the wire.
  *
  *   guest.c    machine, steps of an input
  *   driver.c   what a driver does: bring-up, command ring, a world of objects
@@ -9,6 +11,7 @@
  *   inside.c   FAULT and DUMP; queries by QOM
  *   move.c     saves a device and loads it, as it was and changed
  *   paging.c   a driver's answers to page requests
+ *   vport.c    the PF of the virtual function: settings, VF Enable, resets
  *   wq.c       work queues and RSS
  *   wqe.c      work requests in the rings
  */
@@ -25,6 +28,7 @@
 #include "fakernic/regs.h"
 #include "fakernic/rq.h"
 #include "fakernic/sq.h"
+#include "fakernic/vport.h"
 #include "records.h"
 
 #define LE16(x) cpu_to_le16(x)
@@ -32,6 +36,15 @@
 #define LE64(x) cpu_to_le64(x)
 
 #define NICS 2
+/* Indices of the virtual function and, behind the NICS, of its PF. */
+#define VF 1
+#define PF 2
+#define FUNCTIONS 3
+/* The BARs of the first function; those of the others follow. */
+#define BAR_REGS_AT 0xe0000000u
+#define BAR_MSIX_AT 0xe0400000u
+#define BAR_UAR_AT 0xe0800000u
+#define BAR_STRIDE 0x1000000u
 /* Each NIC's part of the machine's memory, by pages; the driver's use of it: */
 #define NIC_MEMORY 0x100000
 #define NIC_PAGES (NIC_MEMORY / FAKERNIC_PAGE_SIZE)
@@ -109,12 +122,12 @@ typedef struct GuestPatch {
 } GuestPatch;
 
 typedef struct Guest {
-    Nic nic[NICS];
+    Nic nic[FUNCTIONS];
     FuzzInput input;
     GuestPatch patch;
     uint8_t features_choice;
     Paging paging;
-    uint64_t costly[NICS];      /* costly steps before this input */
+    uint64_t costly[FUNCTIONS]; /* costly steps before this input */
 } Guest;
 
 #define GUEST_CHECK(condition)                                              \
@@ -129,6 +142,8 @@ G_NORETURN void guest_broken(const char *file, int line, const char *rule);
 /* guest.c */
 void guest_patch(Guest *g, void *bytes, size_t len);
 void guest_settle(void);
+/* Restores PCI registers that steps may have changed. */
+void nic_restore_pci(Nic *n);
 
 static inline uint64_t nic_page(const Nic *n, unsigned page)
 {
@@ -187,6 +202,18 @@ void step_move(Guest *g, Nic *n, const FuzzRecord *r);
 void command_paging(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r);
 /* Answers all present page requests. */
 void guest_page(Guest *g, Nic *n, bool refuse);
+
+/* vport.c */
+/* The port between the PF's card and the rest of the machine. */
+void vport_prepare(Nic *pf);
+/* Enables the VF, with its BARs where n->regs and n->uar are. */
+void vf_restore_pci(Nic *vf, Nic *pf);
+/* Resets PF and VF. The vport has an address and the default settings then. */
+void vport_restart(Guest *g);
+/* Commands that only the PF may execute, from another function. */
+void command_vport(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r);
+/* The PF's driver, or other software that writes to the PF's registers. */
+void step_vport(Guest *g, const FuzzRecord *r);
 
 /* wq.c */
 void command_wq(Guest *g, Nic *n, uint16_t opcode, const FuzzRecord *r);
