@@ -706,12 +706,16 @@ static void fakernic_vf_begin(FakernicState *s)
 }
 
 /*
- * True: the whole machine is reset. An FLR resets the function alone, and a hot
- * reset only what is behind the port.
+ * True: the whole machine is reset, the host bridge included. An FLR resets the
+ * function alone, and a hot reset only what is behind a port. A wake-up from S3
+ * is no reset for a user of VFs.
  */
-static bool fakernic_machine_resets(const FakernicState *s)
+static bool fakernic_machine_resets(const FakernicState *s, ResetType type)
 {
-    return device_is_in_reset(qdev_get_parent_bus(DEVICE(s))->parent);
+    PCIBus *root = pci_device_root_bus(PCI_DEVICE(s));
+
+    return type != RESET_TYPE_WAKEUP &&
+           device_is_in_reset(BUS(root)->parent);
 }
 
 /*
@@ -739,7 +743,7 @@ static void fakernic_reset_hold(Object *obj, ResetType type)
     }
     if (is_vf) {
         fakernic_appear(s, stays);
-    } else if (fakernic_machine_resets(s)) {
+    } else if (fakernic_machine_resets(s, type)) {
         fakernic_card_reset(s->card);
     }
     fakernic_reset(s);

@@ -201,7 +201,7 @@ bool fakernic_turn(FakernicState *s)
     bool commands, more;
     RoceTime now;
 
-    fakernic_cpus_look(s->cpu_nice);
+    fakernic_cpus_look();
     fakernic_turn_lasts(s, 0);
     fakernic_step_begin(s);
     if (!fakernic_turn_faults(s)) {

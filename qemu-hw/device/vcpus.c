@@ -73,20 +73,21 @@ static int fakernic_cpu_found(Object *obj, void *nice)
     return 0;
 }
 
-/* Of QEMU's list of vCPUs, when it was last looked at. */
-static unsigned fakernic_cpus_generation;
+/* Of QEMU's list of vCPUs, when it was last looked at; the largest 'nice'. */
+static unsigned fakernic_cpus_generation, fakernic_cpus_nice;
 
 void fakernic_cpus_init(unsigned nice)
 {
     fakernic_cpus_generation = cpu_list_generation_id_get();
+    fakernic_cpus_nice = MAX(fakernic_cpus_nice, nice);
     object_child_foreach_recursive(object_get_root(), fakernic_cpu_found,
-                                   (void *)(uintptr_t)nice);
+                                   (void *)(uintptr_t)fakernic_cpus_nice);
 }
 
-void fakernic_cpus_look(unsigned nice)
+void fakernic_cpus_look(void)
 {
     if (fakernic_cpus_generation != cpu_list_generation_id_get()) {
-        fakernic_cpus_init(nice);
+        fakernic_cpus_init(0);
     }
 }
 

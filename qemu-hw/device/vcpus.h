@@ -12,8 +12,9 @@
  */
 void fakernic_cpus_init(unsigned nice);
 
-/* The same again if a vCPU was plugged in since: each turn calls this. */
-void fakernic_cpus_look(unsigned nice);
+/* The same, with the largest 'nice' so far, if a vCPU was plugged in since.
+ * Each turn calls this. */
+void fakernic_cpus_look(void);
 
 /* True: QEMU emulates the vCPUs (TCG), so a doorbell store costs no exit. */
 bool fakernic_cpus_emulated(void);

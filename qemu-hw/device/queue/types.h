@@ -140,8 +140,8 @@ typedef struct FakernicQp {
     uint32_t sq_ci;             /* basic blocks fetched */
     RoceTime sq_waits;          /* a fault rule stalls it until then; 0: none */
     bool sq_awake;              /* in s->awake_sqs: its record is read */
-    bool sq_streams;            /* the last post found in its record since the
-                                 * last doorbell found it busy */
+    bool sq_streams;            /* it was busy when its record last had a new
+                                 * index; false after a doorbell */
     bool sq_unreadable;         /* DMA of its record failed: so does the next
                                  * fetch */
     RoceTime sq_sleeps_at;      /* if no index comes before */
