@@ -18,6 +18,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -85,9 +86,18 @@ class Oci:
                 tar.addfile(entry, io.BytesIO(data))
 
 
+def require_public(sources):
+    """Ends if apt's SOURCES name a mirror that must not be published."""
+    for uri in re.findall(r"^URIs: *(.*)", sources, re.M):
+        if "@" in uri or not uri.startswith(("http://", "https://")):
+            raise SystemExit(f"release: the container would have the mirror {uri}: set "
+                             "FAKERNIC_MIRROR to a public one, then make distclean")
+
+
 def layers(when):
     """Tars of a small Debian with Python, and of the bundle in /fakernic."""
     base, own = WORK / "base.tar", WORK / "bundle.tar"
+    require_public(Path(SOURCES).read_text(encoding="utf-8"))
     subprocess.run(
         ["mmdebstrap", "--mode=root", "--variant=essential",
          "--aptopt=/etc/apt/apt.conf.d/99host", "--include=python3",

@@ -94,7 +94,7 @@ def image(tmp_path_factory):
     return config["config"], root
 
 
-def test_container_has_no_data_of_the_building_machine(image):
+def test_container_has_the_mirror_of_the_build_and_no_host_name(image):
     etc = image[1] / "etc"
     assert not (etc / "hostname").exists() and not (etc / "resolv.conf").exists()
     assert not (etc / "apt/apt.conf.d/99mmdebstrap").exists()
