@@ -73,7 +73,7 @@ class Nic:
             return []
         backend, _, options = self.netdev.partition(",")
         # A wire that takes no frame would also stop the traffic between VFs.
-        drop = ["-netdev", NOBODY] if self.netdev == ALONE and "vfs" in self.properties else []
+        drop = ["-netdev", NOBODY.format(index=index)] if self.netdev == ALONE and "vfs" in self.properties else []
         return ["-netdev", f"{backend},id=n{index}" +
                 (f",{options}" if options else ""), *drop]
 

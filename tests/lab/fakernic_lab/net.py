@@ -18,9 +18,9 @@ TAP = "tap,ifname=tap{n},script=no,downscript=no"
 GROUP = "239.192.7.7"
 LINK = "link="
 # The wire of a machine without others, which takes no frame, and its second end: with this
-# it drops all frames.
+# it drops all frames. QEMU warns that the second end has no peer.
 ALONE = "hubport,hubid=0"
-NOBODY = f"{ALONE},id=nobody"
+NOBODY = f"{ALONE},id=nobody{{index}}"
 
 
 def free_ports(count):

@@ -83,7 +83,11 @@ def make_folder():
 def alone(path):
     """Inside the with, no other command of this user can start, save, move or end
     machines."""
-    handle = os.open(path, os.O_RDONLY)
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError as error:
+        raise LabError("another 'fakernic-lab down' ended the machines: try again"
+                       ) from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
