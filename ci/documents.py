@@ -31,7 +31,7 @@ PART = re.compile(r"^<!-- (code|tests|files|programs): ([^\n]+) -->\n(.*?)^<!-- 
                   re.M | re.S)
 MARKER = re.compile(r"^\s*/\* journey: ([\w-]+) \*/$")
 FUNCTION = re.compile(r"^(?:[A-Za-z].*?)?\b([a-z]\w+)\(")
-CASE = re.compile(r'^\s*(?:\{ "[^"]+", |TEST\(|CASE\(|SCENARIO\()', re.M)
+CASE = re.compile(r'^\s*(?:\{ "[^"]+",\s|TEST\(|CASE\(|SCENARIO\()', re.M)
 
 
 def sources():

@@ -25,7 +25,7 @@
 #define LAST_LOOK_US 20000
 #define UC_SETTLE_US 20000
 #define UC_PATIENCE_S 5
-/* Eight timeouts are 8.6 s. A busy host may not run a QEMU for 2.4 s. */
+/* Eight timeouts are 8.6 s. A busy host may keep a QEMU waiting for 2.4 s. */
 #define ACK_TIMEOUT 18
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
