@@ -82,21 +82,6 @@ static void fakernic_sq_fail(FakernicState *s, FakernicQp *qp)
     roce_post_send(s->roce, fakernic_now(), qp->qpn);
 }
 
-/* Takes an index that the host stored without a doorbell, if it is new. */
-static bool fakernic_sq_found(FakernicState *s, FakernicQp *qp, uint32_t pi)
-{
-    if ((int32_t)(pi - qp->sq_pi) <= 0) {
-        return false;
-    }
-    s->stats[FAKERNIC_STAT_SQ_RECORDS]++;
-    fakernic_sq_mark(s, qp, pi);
-    trace_fakernic_sq_record(s->name, qp->qpn, pi, qp->sq_ci);
-    fakernic_record(s, SQ_RECORD, 0, qp->qpn, pi, qp->sq_ci);
-    fakernic_sq_take(s, qp, pi);
-    fakernic_sq_wake(s, qp);
-    return true;
-}
-
 /* Called before new requests are taken. A block that is not fetched yet counts
  * as a request. */
 static bool fakernic_sq_is_busy(const FakernicState *s, const FakernicQp *qp)
@@ -108,20 +93,25 @@ static bool fakernic_sq_is_busy(const FakernicState *s, const FakernicQp *qp)
 }
 
 /*
- * As fakernic_sq_found(). True also means that the queue was busy and should
- * stay awake. Then its next doorbell also keeps it awake: a program that has
- * waited for its stream to end posts more of it.
+ * Takes an index that the host stored without a doorbell, if it is new. True:
+ * the queue was busy before it and should stay awake. Then its next doorbell
+ * also keeps it awake: a program that has waited for its stream to end posts
+ * more of it.
  */
 static bool fakernic_sq_found_busy(FakernicState *s, FakernicQp *qp,
                                    uint32_t pi)
 {
-    const bool busy = fakernic_sq_is_busy(s, qp);
-
-    if (!fakernic_sq_found(s, qp, pi)) {
+    if ((int32_t)(pi - qp->sq_pi) <= 0) {
         return false;
     }
-    qp->sq_streams = busy;
-    return busy;
+    qp->sq_streams = fakernic_sq_is_busy(s, qp);
+    s->stats[FAKERNIC_STAT_SQ_RECORDS]++;
+    fakernic_sq_mark(s, qp, pi);
+    trace_fakernic_sq_record(s->name, qp->qpn, pi, qp->sq_ci);
+    fakernic_record(s, SQ_RECORD, 0, qp->qpn, pi, qp->sq_ci);
+    fakernic_sq_take(s, qp, pi);
+    fakernic_sq_wake(s, qp);
+    return qp->sq_streams;
 }
 
 /*
@@ -166,7 +156,7 @@ static void fakernic_sq_rung(FakernicState *s, FakernicQp *qp, bool busy)
 void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
 {
     const bool shadow = s->driver_features & FAKERNIC_FEATURE_SHADOW_DOORBELL;
-    const bool busy = shadow && fakernic_sq_is_busy(s, qp);
+    bool busy;
 
     fakernic_sq_mark(s, qp, pi);
     trace_fakernic_doorbell_sq(s->name, qp->qpn, pi, qp->sq_ci);
@@ -175,6 +165,7 @@ void fakernic_sq_doorbell(FakernicState *s, FakernicQp *qp, uint32_t pi)
         /* A later doorbell has overtaken this one and covers its entries. */
         return;
     }
+    busy = shadow && fakernic_sq_is_busy(s, qp);
     fakernic_sq_take(s, qp, pi);
     if (shadow) {
         fakernic_sq_rung(s, qp, busy);
