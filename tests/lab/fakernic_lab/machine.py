@@ -72,10 +72,12 @@ class Nic:
         if self.is_linked():
             return []
         backend, _, options = self.netdev.partition(",")
-        # A wire that takes no frame would also stop the traffic between VFs.
-        drop = ["-netdev", NOBODY.format(index=index)] if self.netdev == ALONE and "vfs" in self.properties else []
-        return ["-netdev", f"{backend},id=n{index}" +
-                (f",{options}" if options else ""), *drop]
+        arguments = ["-netdev", f"{backend},id=n{index}" +
+                     (f",{options}" if options else "")]
+        if self.netdev == ALONE and "vfs" in self.properties:
+            # A wire that takes no frame would also stop the traffic between VFs.
+            arguments += ["-netdev", NOBODY.format(index=index)]
+        return arguments
 
     def is_linked(self):
         return self.netdev.startswith(LINK)
