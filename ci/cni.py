@@ -4,7 +4,6 @@
 copied, and modules of QEMU's igb, which the guest image does not have. Run inside the
 root."""
 
-import lzma
 import shutil
 import sys
 from pathlib import Path
@@ -32,8 +31,8 @@ def build_cni():
         shutil.copytree(PLUGINS, root)
         source = image.kernel_folder(KERNEL) / "usr/lib/modules" / version / "kernel"
         for number, name in enumerate(MODULES):
-            data = lzma.decompress((source / f"{name}.ko.xz").read_bytes())
-            (root / f"{number}-{Path(name).name}.ko").write_bytes(data)
+            (root / f"{number}-{Path(name).name}.ko").write_bytes(
+                image.read_module(source / f"{name}.ko.xz"))
         image.erofs(this, root, "cni.erofs")
 
 

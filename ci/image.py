@@ -236,6 +236,12 @@ def wanted_module(name):
         folder == tree or folder.startswith(tree + "/") for tree in MODULE_TREES)
 
 
+def read_module(path):
+    """The bytes of a module, uncompressed."""
+    data = path.read_bytes()
+    return lzma.decompress(data) if path.suffix == ".xz" else data
+
+
 def stage_modules(this, kernel, root):
     """Copies the wanted modules uncompressed: an emulated CPU decompresses slowly."""
     version = kernel_version(kernel)
@@ -248,8 +254,7 @@ def stage_modules(this, kernel, root):
     def unpack(name):
         copy = target / "kernel" / name.removesuffix(".xz")
         copy.parent.mkdir(parents=True, exist_ok=True)
-        data = (source / "kernel" / name).read_bytes()
-        copy.write_bytes(lzma.decompress(data) if name.endswith(".xz") else data)
+        copy.write_bytes(read_module(source / "kernel" / name))
 
     names = (str(path.relative_to(source / "kernel"))
              for path in (source / "kernel").rglob("*.ko*"))

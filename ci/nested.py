@@ -4,7 +4,6 @@
 guest, a module of its KVM that the guest image does not have, and the kernel and initrd of
 a nested guest. Run inside the root, after build.py image guest-test."""
 
-import lzma
 import shutil
 import sys
 from pathlib import Path
@@ -34,8 +33,8 @@ def build_nested():
         root.mkdir(parents=True)
         fetch_packages(this, root, *PACKAGES)
         modules = image.kernel_folder(KERNEL) / "usr/lib/modules" / version / "kernel"
-        data = lzma.decompress((modules / f"{MODULE}.ko.xz").read_bytes())
-        (root / Path(f"{MODULE}.ko").name).write_bytes(data)
+        (root / Path(f"{MODULE}.ko").name).write_bytes(
+            image.read_module(modules / f"{MODULE}.ko.xz"))
         for path in BOOTED:
             shutil.copy(path, root / path.name.partition("-")[0])
         image.erofs(this, root, "nested.erofs")
